@@ -1,0 +1,56 @@
+"""What every test shares: a clean environment, the rule for missing tools, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Protocol
+
+import pytest
+from hypothesis import settings
+
+__all__ = ["Require", "require"]
+
+IN_CI = os.environ.get("CI", "").lower() == "true"
+
+# "ci" draws the same examples in every run. No deadline in either: a busy machine is no failure.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("laptop", deadline=None)
+settings.load_profile("ci" if IN_CI else "laptop")
+
+
+class Require(Protocol):
+    """The type of the `require` fixture."""
+
+    def __call__(self, what: str, present: bool | None = None) -> None:
+        """Stop the test unless `what` is there.
+
+        Args:
+            what: A program's name, or what a person should install or start.
+            present: Whether it is there; `None` looks for a program of that name on PATH.
+        """
+
+
+def _require(what: str, present: bool | None = None) -> None:
+    if present is None:
+        present = shutil.which(what) is not None
+    if present:
+        return
+    reason = f"{what} is missing"
+    if IN_CI:
+        pytest.fail(f"{reason}, and CI must have it", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def require() -> Require:
+    """Return the check for a tool or service: a missing one skips the test on a laptop and fails it in CI."""
+    return _require
+
+
+@pytest.fixture(autouse=True)
+def _no_milepost_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the MILEPOST* variables of the person who runs the tests."""
+    for name in list(os.environ):
+        if name.startswith("MILEPOST"):
+            monkeypatch.delenv(name)
