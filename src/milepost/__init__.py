@@ -1,0 +1,124 @@
+"""Milepost: the task store and the asset store for data pipelines.
+
+Two small, durable key/value stores that live beside the work: state of one task instance, which survives retries and
+crashes, and state of one asset, which outlives every run. Names for DAG files are in `milepost.sdk`.
+"""
+
+from __future__ import annotations
+
+from milepost.abc import BaseStateBackend, Metastore
+from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
+from milepost.assets import Asset, AssetAlias, AssetRef
+from milepost.clock import Clock, ManualClock, SystemClock
+from milepost.config import Settings
+from milepost.entry import (
+    Archive,
+    CleanReport,
+    DamagedValue,
+    Entry,
+    InstanceRecord,
+    RunRecord,
+    TaskOptions,
+    Writer,
+)
+from milepost.errors import (
+    ArchiveNotFoundError,
+    AssetNotActiveError,
+    AssetNotFoundError,
+    BackendUnsupportedError,
+    ConfigurationError,
+    ConflictError,
+    DamagedEntryError,
+    DamagedStoreError,
+    InstanceNotFoundError,
+    InstanceStateError,
+    InvalidKeyError,
+    InvalidValueError,
+    MilepostError,
+    MissingDependencyError,
+    NotFoundError,
+    OutcomeUnknownError,
+    RunHeldError,
+    RunNotFoundError,
+    SchemaOutdatedError,
+    SchemaTooNewError,
+    StaleAttemptError,
+    StoreClosedError,
+    StoreError,
+    StoreUnreachableError,
+    UnsupportedTypeError,
+    ValueTooLargeError,
+    VersionConflictError,
+)
+from milepost.instances import Instances
+from milepost.metastore.backend import MetastoreStateBackend
+from milepost.retention import NEVER_EXPIRE
+from milepost.runs import Runs
+from milepost.scopes import AssetScope, TaskScope
+from milepost.store import Store, aconnect, connect
+
+__version__ = "0.1.0.dev0"
+
+BaseStoreBackend = BaseStateBackend
+"""Another name of `BaseStateBackend`."""
+
+__all__ = [
+    "NEVER_EXPIRE",
+    "Archive",
+    "ArchiveNotFoundError",
+    "Asset",
+    "AssetAlias",
+    "AssetNotActiveError",
+    "AssetNotFoundError",
+    "AssetRef",
+    "AssetScope",
+    "AssetStoreAccessor",
+    "AssetStoreAccessors",
+    "BackendUnsupportedError",
+    "BaseStateBackend",
+    "BaseStoreBackend",
+    "CleanReport",
+    "Clock",
+    "ConfigurationError",
+    "ConflictError",
+    "DamagedEntryError",
+    "DamagedStoreError",
+    "DamagedValue",
+    "Entry",
+    "InstanceNotFoundError",
+    "InstanceRecord",
+    "InstanceStateError",
+    "Instances",
+    "InvalidKeyError",
+    "InvalidValueError",
+    "ManualClock",
+    "Metastore",
+    "MetastoreStateBackend",
+    "MilepostError",
+    "MissingDependencyError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "PastRunView",
+    "RunHeldError",
+    "RunNotFoundError",
+    "RunRecord",
+    "Runs",
+    "SchemaOutdatedError",
+    "SchemaTooNewError",
+    "Settings",
+    "StaleAttemptError",
+    "Store",
+    "StoreClosedError",
+    "StoreError",
+    "StoreUnreachableError",
+    "SystemClock",
+    "TaskOptions",
+    "TaskScope",
+    "TaskStoreAccessor",
+    "UnsupportedTypeError",
+    "ValueTooLargeError",
+    "VersionConflictError",
+    "Writer",
+    "aconnect",
+    "connect",
+]

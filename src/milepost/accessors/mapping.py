@@ -1,0 +1,109 @@
+"""A task's assets: subscript, iteration and the shorthand for the only one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from milepost.accessors.asset import AssetStoreAccessor
+from milepost.assets import Asset, asset_scope, is_alias
+from milepost.errors import AssetNotFoundError, InvalidValueError, UnsupportedTypeError
+from milepost.scopes import AssetScope
+
+__all__ = ["AssetStoreAccessors"]
+
+_NAMED = frozenset(name for name in dir(AssetStoreAccessor) if not name.startswith("_"))
+
+
+class AssetStoreAccessors:
+    """The asset store of a task: ``context["asset_store"]``.
+
+    Subscript, ``in``, ``len`` and iteration are about the task's concrete inlets and outlets. Every named method of
+    `AssetStoreAccessor` works on this object itself where the task has exactly one concrete inlet, or no inlet and exactly
+    one outlet. It is falsy for a task without assets.
+
+    Args:
+        accessors: The accessors by the number of their asset.
+        names: Name and URI of each.
+        inlets: Numbers of the concrete inlets.
+        outlets: Numbers of the concrete outlets.
+
+    .. versionadded:: 0.1
+    """
+
+    def __init__(
+        self,
+        accessors: Mapping[int, AssetStoreAccessor],
+        names: Mapping[int, tuple[str, str]],
+        inlets: Sequence[int],
+        outlets: Sequence[int],
+    ) -> None:
+        self._accessors = dict(accessors)
+        self._names = dict(names)
+        self._inlets = tuple(dict.fromkeys(inlets))
+        self._outlets = tuple(dict.fromkeys(outlets))
+
+    def __repr__(self) -> str:
+        return f"<AssetStoreAccessors {', '.join(self._labels()) or 'of no asset'}>"
+
+    def _labels(self) -> list[str]:
+        return [str(AssetScope(name=name, uri=uri)) for name, uri in self._names.values()]
+
+    def _matching(self, scope: AssetScope) -> list[int]:
+        if scope.asset_id is not None:
+            return [scope.asset_id] if scope.asset_id in self._names else []
+        name, uri = scope.name, scope.uri
+        if None not in (name, uri) and name != uri:
+            exact = [number for number, names in self._names.items() if names == (name, uri)]
+            if exact:
+                return exact
+            return [n for n, names in self._names.items() if names[0] == names[1] and names[0] in (name, uri)]
+        return [n for n, names in self._names.items() if names[0] == name or names[1] == uri]
+
+    def __getitem__(self, asset: Any) -> AssetStoreAccessor:
+        """Return the accessor of one of the task's assets.
+
+        Args:
+            asset: An `Asset`, a reference by name or by URI, or one of Airflow's.
+
+        Raises:
+            TypeError: Not an asset.
+            KeyError: Not one of the task's assets.
+            ValueError: It fits two of them.
+        """
+        if is_alias(asset):
+            raise UnsupportedTypeError(f"{asset!r} is an alias; subscript with one of its assets")
+        scope = asset_scope(asset)
+        found = self._matching(scope)
+        if not found:
+            known = ", ".join(self._labels()) or "none"
+            raise AssetNotFoundError(f"{scope} is not an inlet or outlet of this task; its assets: {known}")
+        if len(found) > 1:
+            raise InvalidValueError(f"{scope} fits {len(found)} assets of this task; give both name and URI")
+        return self._accessors[found[0]]
+
+    def __contains__(self, asset: object) -> bool:
+        return not is_alias(asset) and len(self._matching(asset_scope(asset))) == 1
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[Asset]:
+        return iter([Asset(name, uri) for name, uri in self._names.values()])
+
+    def _only(self, method: str) -> AssetStoreAccessor:
+        for numbers in (self._inlets, self._outlets):
+            if len(numbers) == 1:
+                return self._accessors[numbers[0]]
+            if numbers:
+                break
+        known = ", ".join(self._labels()) or "none"
+        raise InvalidValueError(
+            f"asset_store.{method} needs exactly one inlet, or no inlet and exactly one outlet; "
+            f"subscript with the asset you mean: asset_store[asset].{method} (assets of this task: {known})"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NAMED:
+            return getattr(self._only(name), name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

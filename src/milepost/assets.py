@@ -1,0 +1,124 @@
+"""Assets as DAG files declare them, and what else counts as a reference to one.
+
+Airflow's own objects (``Asset``, ``AssetNameRef``, ``AssetUriRef``, Airflow 2's ``Dataset``) are recognised by their
+attributes, so that nothing here imports Airflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from milepost.errors import InvalidKeyError, UnsupportedTypeError
+from milepost.scopes import MAX_ASSET_CHARS, AssetScope, check_text
+
+__all__ = ["Asset", "AssetAlias", "AssetRef", "asset_scope", "is_alias"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Asset:
+    """A piece of data that tasks read (inlet) or write (outlet).
+
+    Where only one of name and URI is given, it fills the other, as in Airflow.
+
+    Args:
+        name: A name of at most 1,500 characters.
+        uri: Where the data lives.
+        group: A label for people; no effect on identity.
+        extra: Free metadata; no effect on identity.
+        watchers: Watchers of this asset (see the section on event triggers).
+
+    Raises:
+        ValueError: Neither name nor URI is given, or one breaks the rules of keys.
+
+    .. versionadded:: 0.1
+    """
+
+    name: str
+    uri: str
+    group: str = field(default="asset", compare=False)
+    extra: dict[str, Any] = field(default_factory=dict, compare=False, hash=False)
+    watchers: tuple[Any, ...] = field(default=(), compare=False)
+
+    def __init__(
+        self,
+        name: str | None = None,
+        uri: str | None = None,
+        *,
+        group: str = "asset",
+        extra: dict[str, Any] | None = None,
+        watchers: Any = (),
+    ) -> None:
+        if name is None and uri is None:
+            raise InvalidKeyError("an Asset needs a name or a URI")
+        scope = AssetScope(name=name if name is not None else uri, uri=uri if uri is not None else name)
+        assign = object.__setattr__
+        assign(self, "name", scope.name)
+        assign(self, "uri", scope.uri)
+        assign(self, "group", group)
+        assign(self, "extra", dict(extra or {}))
+        assign(self, "watchers", tuple(watchers))
+
+    @staticmethod
+    def ref(*, name: str | None = None, uri: str | None = None) -> AssetRef:
+        """Return a reference to an asset that is declared elsewhere, by its name or by its URI."""
+        return AssetRef(name=name, uri=uri)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetRef:
+    """A reference by exactly one of name and URI.
+
+    Raises:
+        ValueError: Both or neither is given.
+
+    .. versionadded:: 0.1
+    """
+
+    name: str | None = None
+    uri: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.name is None) == (self.uri is None):
+            raise InvalidKeyError("an asset reference takes exactly one of name and uri")
+        AssetScope(name=self.name, uri=self.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetAlias:
+    """A name that stands for assets attached at run time.
+
+    .. versionadded:: 0.1
+    """
+
+    name: str
+    group: str = field(default="asset", compare=False)
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "alias name", MAX_ASSET_CHARS)
+
+
+def is_alias(thing: object) -> bool:
+    """Tell whether ``thing`` is an asset alias, ours or Airflow's."""
+    return any(cls.__name__ in {"AssetAlias", "DatasetAlias"} for cls in type(thing).__mro__)
+
+
+def asset_scope(thing: object) -> AssetScope:
+    """Return the names by which ``thing`` refers to an asset.
+
+    Args:
+        thing: An `Asset`, `AssetRef`, `AssetScope`, or one of Airflow's asset objects.
+
+    Returns:
+        A scope with the names that are given; the others are `None`.
+
+    Raises:
+        TypeError: Not an asset.
+    """
+    if isinstance(thing, AssetScope):
+        return thing
+    name, uri = getattr(thing, "name", None), getattr(thing, "uri", None)
+    if isinstance(thing, str | type) or is_alias(thing) or not (isinstance(name, str) or isinstance(uri, str)):
+        hint = "; write Asset(name=…) or Asset(uri=…)" if isinstance(thing, str) else ""
+        raise UnsupportedTypeError(f"not an asset: {thing!r} ({type(thing).__name__}){hint}")
+    return AssetScope(name=name, uri=uri)

@@ -1,0 +1,163 @@
+"""The options of ``[state_store]``: their types, defaults and limits, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from milepost.errors import ConfigurationError
+
+__all__ = ["OPTIONS", "Option", "Settings"]
+
+Parse = Callable[[Any], Any]
+
+
+def _number(least: int) -> Parse:
+    def parse(raw: Any) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int | str):
+            raise ValueError("must be a whole number")  # noqa: TRY004  (a setting has one kind of error)
+        try:
+            number = int(raw)
+        except ValueError:
+            raise ValueError("must be a whole number") from None
+        if number < least:
+            raise ValueError(f"must be {least} or more")
+        return number
+
+    return parse
+
+
+def _choice(*allowed: str) -> Parse:
+    def parse(raw: Any) -> str:
+        if not isinstance(raw, str) or raw.lower() not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return raw.lower()
+
+    return parse
+
+
+def _flag(raw: Any) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    if not isinstance(raw, str) or raw.strip().lower() not in words:
+        raise ValueError("must be true or false")
+    return words[raw.strip().lower()]
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str) or not raw.strip():
+        raise ValueError("must be a text that is not empty")
+    return raw.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Args:
+        name: Its name in ``[state_store]``.
+        default: The value where nothing is set.
+        parse: Turns what a source holds (a text, or a Python value given as an argument) into the value.
+        meaning: One line for people.
+    """
+
+    name: str
+    default: Any
+    parse: Parse
+    meaning: str
+
+
+OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("url", None, _text, "where state is kept; default: a SQLite file in the user's state folder"),
+        Option("backend", None, _text, "dotted path of a BaseStateBackend subclass that keeps the entries"),
+        Option("default_retention_days", 30, _number(0), "days after the last update; 0: no default expiry"),
+        Option("clear_on_success", False, _flag, "drop an instance's keys when it succeeds"),
+        Option(
+            "state_cleanup_batch_size",
+            0,
+            _number(0),
+            "rows per delete statement; 0: a bounded batch of our choice",
+        ),
+        Option("max_value_bytes", 65_536, _number(0), "most bytes of a value as JSON; 0: no limit"),
+        Option("on_clear", "discard", _choice("discard", "keep"), "what clearing an instance does with its keys"),
+        Option("archive_days", 7, _number(0), "days that set-aside state and the change log are kept"),
+        Option("asset_history_limit", 100, _number(0), "earlier values kept per asset key; 0: none"),
+        Option(
+            "unfinished_days",
+            90,
+            _number(0),
+            "days that open instances are spared after their last sign of life",
+        ),
+        Option("synchronous", "full", _choice("full", "normal"), "SQLite durability"),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """The settings in force. Fields are the options of ``[state_store]``; see `OPTIONS` for their meanings.
+
+    .. versionadded:: 0.1
+    """
+
+    url: str
+    backend: str | None
+    default_retention_days: int
+    clear_on_success: bool
+    state_cleanup_batch_size: int
+    max_value_bytes: int
+    on_clear: str
+    archive_days: int
+    asset_history_limit: int
+    unfinished_days: int
+    synchronous: str
+
+    def __repr__(self) -> str:
+        shown = (f"{field.name}={self._masked(field.name)!r}" for field in fields(self))
+        return f"Settings({', '.join(shown)})"
+
+    def _masked(self, name: str) -> Any:
+        value = getattr(self, name)
+        return mask_url(value) if name == "url" else value
+
+
+def mask_url(url: str) -> str:
+    """Return a URL with its password, if any, replaced by stars."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def parse_option(name: str, raw: Any, place: str) -> Any:
+    """Return the value of an option.
+
+    Args:
+        name: The option.
+        raw: What the source holds.
+        place: Where that is, for the error.
+
+    Raises:
+        ConfigurationError: The option is unknown or the value is bad.
+    """
+    if name not in OPTIONS:
+        raise ConfigurationError(f"{place}: there is no option {name!r} in [state_store]; known: {', '.join(OPTIONS)}")
+    try:
+        return OPTIONS[name].parse(raw)
+    except ValueError as error:
+        raise ConfigurationError(f"{place}: {name} {error}, got {raw!r}") from None

@@ -1,0 +1,263 @@
+"""What a store tells about itself: entries, writers, records of instances and runs, archives, reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+from milepost.scopes import TaskScope
+
+__all__ = [
+    "FINISH_STATES",
+    "OPEN_STATES",
+    "Archive",
+    "CleanReport",
+    "DamagedValue",
+    "Entry",
+    "InstanceRecord",
+    "InstanceState",
+    "RunRecord",
+    "TaskOptions",
+    "Writer",
+    "WriterKind",
+]
+
+WriterKind = Literal["task", "watcher", "api", "cli", "python"]
+InstanceState = Literal["none", "running", "up_for_retry", "deferred", "success", "failed", "skipped", "cleared"]
+
+FINISH_STATES: Final = frozenset({"success", "failed", "skipped", "up_for_retry", "deferred"})
+"""What `Instances.finish` takes."""
+
+OPEN_STATES: Final = frozenset({"running", "up_for_retry", "deferred"})
+"""States of an instance that will go on; collection spares its entries (SPEC section 8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wrote something. The record outlives the run it names.
+
+    Args:
+        kind: ``task``, ``watcher``, ``api``, ``cli`` or ``python``.
+        dag_id: Of the writing task instance, where ``kind`` is ``task``; so are the next four.
+        run_id: The run.
+        task_id: The task.
+        map_index: The position in a mapped task, -1 if not mapped.
+        attempt: The attempt, counted from 1.
+        user: The name behind an ``api`` write, where known.
+
+    .. versionadded:: 0.1
+    """
+
+    kind: WriterKind
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+    attempt: int | None = None
+    user: str | None = None
+
+    @classmethod
+    def of_task(cls, scope: TaskScope, attempt: int) -> Writer:
+        """Return the writer that an attempt of a task instance is."""
+        return cls("task", scope.dag_id, scope.run_id, scope.task_id, scope.map_index, attempt)
+
+    def encode(self, own: TaskScope | None = None) -> str:
+        """Return the text that rows hold.
+
+        Args:
+            own: The scope that the row belongs to; a task that writes its own state needs to store its attempt only.
+        """
+        if self.kind == "task":
+            parts = [self.dag_id, self.run_id, self.task_id, self.map_index, self.attempt]
+            if own is not None and parts[:4] == [own.dag_id, own.run_id, own.task_id, own.map_index]:
+                return f"task:{self.attempt}"
+            return "task:" + json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        return self.kind if self.user is None else f"{self.kind}:{self.user}"
+
+    @classmethod
+    def decode(cls, text: str, own: TaskScope | None = None) -> Writer:
+        """Return the writer that a row's text stands for.
+
+        Args:
+            text: What `encode` returned.
+            own: The scope that the row belongs to.
+
+        Raises:
+            ValueError: The text is not one of Milepost's.
+        """
+        kind, _, detail = text.partition(":")
+        if kind == "task":
+            if own is not None and not detail.startswith("["):
+                return cls.of_task(own, int(detail))
+            dag_id, run_id, task_id, map_index, attempt = json.loads(detail)
+            return cls("task", dag_id, run_id, task_id, map_index, attempt)
+        if kind in ("watcher", "api", "cli", "python"):
+            return cls(cast("WriterKind", kind), user=detail or None)
+        raise ValueError(f"unknown writer {text!r}")
+
+    def __str__(self) -> str:
+        if self.kind != "task":
+            return self.kind if self.user is None else f"{self.kind} ({self.user})"
+        index = "" if self.map_index is None or self.map_index < 0 else f"[{self.map_index}]"
+        return f"task {self.dag_id}/{self.run_id}/{self.task_id}{index} attempt {self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One live key with all that is known of it.
+
+    Args:
+        key: The key.
+        value: The value.
+        version: An opaque text that no other write ever has.
+        created_at: When the key came into being (aware, UTC).
+        updated_at: When it was last written or touched (aware, UTC).
+        expires_at: When it goes (aware, UTC); `None` without explicit retention and for `NEVER_EXPIRE`.
+        never_expires: Whether it was written with `NEVER_EXPIRE`; asset entries always are.
+        writer: Who wrote it last.
+
+    .. versionadded:: 0.1
+    """
+
+    key: str
+    value: Any
+    version: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    never_expires: bool
+    writer: Writer
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedValue:
+    """Stands in a list for the value of a row that cannot be read.
+
+    Args:
+        key: The key, with bytes that are no text escaped.
+        reason: What is wrong.
+
+    .. versionadded:: 0.1
+    """
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Options of one task, recorded when an attempt opens; `None` leaves a choice to the configuration.
+
+    Args:
+        clear_on_success: Drop the instance's keys when it succeeds.
+        on_clear: ``"discard"`` or ``"keep"``: what a clear does with the keys.
+
+    .. versionadded:: 0.1
+    """
+
+    clear_on_success: bool | None = None
+    on_clear: Literal["discard", "keep"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRecord:
+    """What is recorded of one task instance.
+
+    Args:
+        scope: The task instance.
+        state: Its state; ``none`` where it was never opened.
+        attempt: The latest attempt that was opened; 0 for none.
+        incarnation: The recorded incarnation of its run.
+        item_name: A name for the mapped item, where the host gave one.
+        created_at: When it was first recorded (aware, UTC); so are the next three.
+        opened_at: When the latest attempt was opened.
+        finished_at: When that attempt ended; `None` while it runs.
+        updated_at: When the record last changed.
+
+    .. versionadded:: 0.1
+    """
+
+    scope: TaskScope
+    state: InstanceState
+    attempt: int
+    incarnation: str | None
+    item_name: str | None
+    created_at: datetime
+    opened_at: datetime | None
+    finished_at: datetime | None
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is recorded of one run.
+
+    Args:
+        dag_id: The DAG.
+        run_id: The run.
+        incarnation: Its incarnation, where one was given.
+        state: ``running``, ``success`` or ``failed`` where a runner drove it, otherwise `None`.
+        params: The run's parameters as JSON text.
+        logical_date: The instant that the run stands for (aware, UTC).
+        holder: The runner that holds it.
+        held_until: Until when, unless it is renewed (aware, UTC).
+        created_at: When it was first recorded (aware, UTC).
+        updated_at: When the record last changed (aware, UTC).
+
+    .. versionadded:: 0.1
+    """
+
+    dag_id: str
+    run_id: str
+    incarnation: str | None
+    state: str | None
+    params: str | None
+    logical_date: datetime | None
+    holder: str | None
+    held_until: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """State that a clear, a changed item or a new incarnation set aside.
+
+    Args:
+        id: Names the archive in `Instances.restore`.
+        scope: The task instance.
+        cause: Why: ``clear``, ``clear_keys``, ``item_changed``, ``new_incarnation``, ``restore``, ``delete``.
+        at: When (aware, UTC).
+        writer: Who caused it.
+        keys: The keys in it, sorted.
+
+    .. versionadded:: 0.1
+    """
+
+    id: int
+    scope: TaskScope
+    cause: str
+    at: datetime
+    writer: Writer
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """What a collection removed, or would remove.
+
+    Args:
+        expired: Entries whose explicit retention had passed.
+        retired: Entries without explicit retention, older than ``default_retention_days``.
+        changes: Entries of the change log past ``archive_days``.
+        dry_run: Whether nothing was removed.
+
+    .. versionadded:: 0.1
+    """
+
+    expired: int
+    retired: int
+    changes: int
+    dry_run: bool

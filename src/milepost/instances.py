@@ -1,0 +1,352 @@
+"""The life of task instances: the one place where they start, finish, are cleared and deleted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from milepost import calls
+from milepost.abc import Metastore
+from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
+from milepost.assets import asset_scope, is_alias
+from milepost.calls import Handle
+from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer
+from milepost.errors import InvalidValueError, MilepostError, UnsupportedTypeError
+from milepost.scopes import MAX_ID_CHARS, AssetScope, Scope, TaskScope, check_text
+from milepost.values import canonical
+
+if TYPE_CHECKING:
+    from builtins import list as List  # noqa: N812  (the class has a method named list)
+
+__all__ = ["Instances"]
+
+_log = logging.getLogger("milepost")
+_NO_OPTIONS = TaskOptions()
+
+
+class Instances:
+    """Starts, finishes, clears and deletes task instances. In Python: ``store.instances``.
+
+    Every method has a twin whose name starts with ``a``, which does not block the event loop.
+
+    Args:
+        metastore: Where the state is kept.
+        writer: Who acts, where it is not an attempt.
+        limit: The most bytes of a value that accessors take.
+
+    .. versionadded:: 0.1
+    """
+
+    def __init__(self, metastore: Metastore, writer: Writer, limit: int) -> None:
+        self._metastore = metastore
+        self._writer = writer.encode()
+        self._limit = limit
+        self._unguarded: set[tuple[str, str]] = set()
+
+    # -- open and finish ------------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        scope: TaskScope,
+        attempt: int,
+        *,
+        incarnation: str | None = None,
+        item: Mapping[str, Any] | None = None,
+        item_name: str | None = None,
+        inlets: Iterable[Any] = (),
+        outlets: Iterable[Any] = (),
+        options: TaskOptions = _NO_OPTIONS,
+    ) -> dict[str, Any]:
+        """Begin or resume an attempt. All earlier attempts are stale from now on.
+
+        Args:
+            scope: The task instance.
+            attempt: 1 or more. The same number again resumes it (a deferral, a message delivered twice); a higher one
+                supersedes.
+            incarnation: An opaque text that tells this run from an earlier one of the same id; `None`: the recorded one.
+            item: The mapped arguments, `None` if not mapped. If a clear came between and they are no longer the same, the
+                instance starts empty and its old keys are archived, with a warning.
+            item_name: A name of the item, for people.
+            inlets: Assets that the task reads.
+            outlets: Assets that the task writes.
+            options: Options of the task, recorded with the instance.
+
+        Returns:
+            ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors}`` of this attempt.
+
+        Raises:
+            StaleAttemptError: A higher attempt was opened, this one was cleared, or the incarnation was replaced.
+            TypeError: ``attempt`` is no `int`, or an inlet or outlet no asset.
+            ValueError: ``attempt`` is below 1.
+        """
+        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options)
+        return self._context(call, self._metastore.call(call))
+
+    async def aopen(
+        self,
+        scope: TaskScope,
+        attempt: int,
+        *,
+        incarnation: str | None = None,
+        item: Mapping[str, Any] | None = None,
+        item_name: str | None = None,
+        inlets: Iterable[Any] = (),
+        outlets: Iterable[Any] = (),
+        options: TaskOptions = _NO_OPTIONS,
+    ) -> dict[str, Any]:
+        """As `open`."""
+        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options)
+        return self._context(call, await self._metastore.acall(call))
+
+    def _open(
+        self,
+        scope: TaskScope,
+        attempt: int,
+        incarnation: str | None,
+        item: Mapping[str, Any] | None,
+        item_name: str | None,
+        inlets: Iterable[Any],
+        outlets: Iterable[Any],
+        options: TaskOptions,
+    ) -> calls.Open:
+        return calls.Open(
+            _task_scope(scope),
+            _attempt(attempt),
+            Writer.of_task(scope, attempt).encode(scope),
+            incarnation=_incarnation(incarnation),
+            item=self._fingerprint(scope, item),
+            item_name=None if item_name is None else check_text(item_name, "item_name", 1_500),
+            inlets=_concrete(inlets),
+            outlets=_concrete(outlets),
+            options=options,
+        )
+
+    def _fingerprint(self, scope: TaskScope, item: Mapping[str, Any] | None) -> str | None:
+        if item is None:
+            return None
+        try:
+            return blake2b(canonical(dict(item)).encode(), digest_size=16).hexdigest()
+        except (ValueError, TypeError) as error:
+            if not isinstance(error, MilepostError):
+                raise
+            task = (scope.dag_id, scope.task_id)
+            if task not in self._unguarded:
+                self._unguarded.add(task)
+                _log.warning(
+                    "mapped items of %s/%s are not JSON (%s), so a changed list cannot be noticed; name a map_key",
+                    *task,
+                    error,
+                    extra={"action": "item_unguarded"},
+                )
+            return None
+
+    def _context(self, call: calls.Open, opened: calls.Opened) -> dict[str, Any]:
+        if opened.warning:
+            _log.warning("%s", opened.warning, extra={"action": "item_changed"})
+
+        def handle(of: Scope, writer: str, owner_id: int) -> Handle:
+            return Handle(
+                of,
+                writer,
+                instance_id=opened.instance_id,
+                fence=opened.fence,
+                attempt=call.attempt,
+                owner_id=owner_id,
+            )
+
+        writer = Writer.of_task(call.scope, call.attempt).encode()
+        found = {number: (name, uri) for number, name, uri in (*opened.inlets, *opened.outlets)}
+        accessors = {
+            number: AssetStoreAccessor(
+                self._metastore,
+                handle(AssetScope(number, *names), writer, number),
+                self._limit,
+            )
+            for number, names in found.items()
+        }
+        return {
+            "task_store": TaskStoreAccessor(
+                self._metastore, handle(call.scope, call.writer, opened.instance_id), self._limit
+            ),
+            "asset_store": AssetStoreAccessors(
+                accessors, found, [row[0] for row in opened.inlets], [row[0] for row in opened.outlets]
+            ),
+        }
+
+    def finish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:
+        """Record how an attempt ended, in one transaction with what depends on it (``clear_on_success``).
+
+        Args:
+            scope: The task instance.
+            attempt: The attempt that ended.
+            state: ``success``, ``failed``, ``skipped``, ``up_for_retry`` or ``deferred``. The same state again: nothing.
+            incarnation: As in `open`.
+
+        Raises:
+            ValueError: Another state.
+            InstanceNotFoundError: The instance is not recorded.
+            StaleAttemptError: The attempt is not the current one.
+            InstanceStateError: It has already ended in another state.
+        """
+        self._metastore.call(_finish(scope, attempt, state, incarnation))
+
+    async def afinish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:
+        """As `finish`."""
+        await self._metastore.acall(_finish(scope, attempt, state, incarnation))
+
+    # -- clear and restore ----------------------------------------------------------------------------------------
+
+    def clear(self, scope: TaskScope, *, keep: bool | None = None) -> None:
+        """Start an instance over: its attempts become stale, its keys are archived for ``archive_days``.
+
+        Args:
+            scope: The task instance.
+            keep: `True` keeps the keys; `None`: as the task's options or the configuration say (``on_clear``).
+
+        Raises:
+            InstanceNotFoundError: The instance is not recorded.
+        """
+        self._metastore.call(self._clear(scope, keep))
+
+    async def aclear(self, scope: TaskScope, *, keep: bool | None = None) -> None:
+        """As `clear`."""
+        await self._metastore.acall(self._clear(scope, keep))
+
+    def _clear(self, scope: TaskScope, keep: bool | None) -> calls.ClearInstances:
+        return calls.ClearInstances(_task_scope(scope).dag_id, scope.run_id, scope, keep, self._writer)
+
+    def clear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
+        """Start all instances of a run over, as `clear` does, in one transaction.
+
+        Returns:
+            The number of instances.
+
+        Raises:
+            RunNotFoundError: The run is not recorded.
+        """
+        return self._metastore.call(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))
+
+    async def aclear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
+        """As `clear_run`."""
+        return await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))
+
+    def archives(self, scope: TaskScope) -> List[Archive]:
+        """Return what was set aside for an instance, newest first.
+
+        Raises:
+            InstanceNotFoundError: The instance is not recorded.
+        """
+        return self._metastore.call(calls.Archives(_task_scope(scope)))
+
+    async def aarchives(self, scope: TaskScope) -> List[Archive]:
+        """As `archives`."""
+        return await self._metastore.acall(calls.Archives(_task_scope(scope)))
+
+    def restore(self, scope: TaskScope, *, archive: int | None = None, force: bool = False) -> int:
+        """Bring back what was set aside.
+
+        Args:
+            scope: The task instance.
+            archive: An `Archive.id`; by default the newest.
+            force: Set live keys that are in the way aside first. In the way of a whole state are all live keys, in the way
+                of single deleted keys only these.
+
+        Returns:
+            The number of keys that came back; those expired meanwhile do not.
+
+        Raises:
+            InstanceNotFoundError: The instance is not recorded.
+            ArchiveNotFoundError: There is no such archive.
+            InstanceStateError: An attempt is running, or live keys are in the way.
+        """
+        return self._metastore.call(calls.Restore(_task_scope(scope), archive, force, self._writer))
+
+    async def arestore(self, scope: TaskScope, *, archive: int | None = None, force: bool = False) -> int:
+        """As `restore`."""
+        return await self._metastore.acall(calls.Restore(_task_scope(scope), archive, force, self._writer))
+
+    # -- delete and look ------------------------------------------------------------------------------------------
+
+    def delete_run(self, dag_id: str, run_id: str) -> int:
+        """Remove a run with all its task rows; asset state stays, and what its tasks wrote there.
+
+        Returns:
+            The number of instances removed.
+
+        Raises:
+            RunNotFoundError: The run is not recorded.
+        """
+        return self._metastore.call(calls.DeleteRun(*_run(dag_id, run_id), self._writer))
+
+    async def adelete_run(self, dag_id: str, run_id: str) -> int:
+        """As `delete_run`."""
+        return await self._metastore.acall(calls.DeleteRun(*_run(dag_id, run_id), self._writer))
+
+    def get(self, scope: TaskScope) -> InstanceRecord | None:
+        """Return the record of an instance, or `None` if there is none."""
+        return next(iter(self._metastore.call(_one(scope))), None)
+
+    async def aget(self, scope: TaskScope) -> InstanceRecord | None:
+        """As `get`."""
+        return next(iter(await self._metastore.acall(_one(scope))), None)
+
+    def list(
+        self,
+        dag_id: str | None = None,
+        run_id: str | None = None,
+        task_id: str | None = None,
+        *,
+        state: InstanceState | None = None,
+    ) -> List[InstanceRecord]:
+        """Return records in the order of runs, tasks and map indices; `None` selects all."""
+        return self._metastore.call(calls.ListInstances(dag_id, run_id, task_id, None, state))
+
+    async def alist(
+        self,
+        dag_id: str | None = None,
+        run_id: str | None = None,
+        task_id: str | None = None,
+        *,
+        state: InstanceState | None = None,
+    ) -> List[InstanceRecord]:
+        """As `list`."""
+        return await self._metastore.acall(calls.ListInstances(dag_id, run_id, task_id, None, state))
+
+
+def _task_scope(scope: TaskScope) -> TaskScope:
+    if not isinstance(scope, TaskScope):
+        raise UnsupportedTypeError(f"a TaskScope is needed here, not {type(scope).__name__}")
+    return scope
+
+
+def _attempt(attempt: int) -> int:
+    if type(attempt) is not int:
+        raise UnsupportedTypeError(f"attempt must be an int, not {type(attempt).__name__}")
+    if not 1 <= attempt < 2**31:
+        raise InvalidValueError(f"attempt counts from 1 to 2**31-1, got {attempt}")
+    return attempt
+
+
+def _incarnation(incarnation: str | None) -> str | None:
+    return None if incarnation is None else check_text(incarnation, "incarnation", MAX_ID_CHARS)
+
+
+def _run(dag_id: str, run_id: str) -> tuple[str, str]:
+    return check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS)
+
+
+def _concrete(assets: Iterable[Any]) -> list[AssetScope]:
+    return [asset_scope(asset) for asset in assets if not is_alias(asset)]
+
+
+def _finish(scope: TaskScope, attempt: int, state: str, incarnation: str | None) -> calls.Finish:
+    if state not in FINISH_STATES:
+        raise InvalidValueError(f"an attempt ends as one of {', '.join(sorted(FINISH_STATES))}, not {state!r}")
+    return calls.Finish(_task_scope(scope), _attempt(attempt), state, _incarnation(incarnation))
+
+
+def _one(scope: TaskScope) -> calls.ListInstances:
+    _task_scope(scope)
+    return calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)

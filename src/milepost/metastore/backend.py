@@ -1,0 +1,244 @@
+"""Users' own backends: an adapter that lets a `BaseStateBackend` keep the entries, and the default backend."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Generator
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+from milepost import calls
+from milepost.abc import BaseStateBackend, Metastore
+from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
+from milepost.clock import from_micros, to_micros
+from milepost.errors import BackendUnsupportedError, InvalidValueError
+from milepost.retention import NEVER, Retention, expiry
+from milepost.scopes import Scope
+
+__all__ = ["BackendMetastore", "MetastoreStateBackend", "Session"]
+
+R = TypeVar("R")
+_log = logging.getLogger("milepost")
+
+
+class Session(NamedTuple):
+    """What the adapter passes as ``session``: enough for a wrapped `MetastoreStateBackend` to work, fence included."""
+
+    metastore: Metastore
+    handle: Handle
+    retention: Retention = None
+
+
+class _Ask(NamedTuple):
+    """A step that one of the backend's methods answers."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+
+_Steps = Generator["Call[Any] | _Ask", Any, Any]
+
+
+class BackendMetastore(Metastore):
+    """A metastore whose entries live in a user's backend; everything else stays in the metastore behind it.
+
+    Args:
+        inner: Keeps runs, instances, results and the change log, and knows the fences.
+        backend: Keeps the entries.
+    """
+
+    def __init__(self, inner: Metastore, backend: BaseStateBackend) -> None:
+        self.inner = inner
+        self.backend = backend
+        self.name = f"{type(backend).__module__}.{type(backend).__qualname__}"
+        self._takes_never = "never_expires" in inspect.signature(backend.set).parameters
+        self._lists = type(backend).list is not BaseStateBackend.list
+        self._native = isinstance(backend, MetastoreStateBackend)
+        if not self._native:
+            _log.warning(
+                "the backend %s keeps the entries: no fence in the write itself, no versions, no history, no expiry on "
+                "read; calls that need those raise an error",
+                self.name,
+                extra={"action": "backend", "backend": self.name},
+            )
+
+    def call(self, call: Call[R], /) -> R:
+        """Run a call: on entries by the backend, all others by the metastore."""
+        steps = self._steps(call)
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            if isinstance(step, Call):
+                answer = self.inner.call(step)
+            else:
+                answer = getattr(self.backend, step.method)(*step.arguments, **step.options)
+
+    async def acall(self, call: Call[R], /) -> R:
+        """Run a call through the backend's asynchronous methods."""
+        steps = self._steps(call)
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            if isinstance(step, Call):
+                answer = await self.inner.acall(step)
+            elif step.method == "list":
+                answer = self.backend.list(*step.arguments)
+            else:
+                answer = await getattr(self.backend, f"a{step.method}")(*step.arguments, **step.options)
+
+    def _steps(self, call: Call[Any]) -> _Steps:
+        handle = getattr(call, "handle", None)
+        if not isinstance(handle, Handle):
+            return (yield call)
+        session = Session(self.inner, handle)
+        if isinstance(call, calls.Get):
+            return (yield from self._get(session, call.key))
+        if isinstance(call, calls.GetMany):
+            present = []
+            for key in call.keys:
+                if found := (yield from self._get(session, key)):
+                    present.append((key, *found))  # noqa: PERF401  (no comprehension may yield)
+            return present
+        if isinstance(call, calls.Put):
+            return (yield from self._put(session, call))
+        if isinstance(call, calls.Delete):
+            yield calls.Check(handle)
+            return (yield _Ask("delete", (handle.scope, call.key), {"session": session}))
+        if isinstance(call, calls.Clear):
+            yield calls.Check(handle)
+            options = {"all_map_indices": call.all_map_indices, "session": session}
+            return (yield _Ask("clear", (handle.scope,), options))
+        if self._native:
+            return (yield call)
+        if isinstance(call, calls.Keys | calls.Count | calls.Items):
+            return (yield from self._list(session, call))
+        raise BackendUnsupportedError(
+            f"the backend {self.name} cannot do {type(call).__name__}: it has no versions, touch or earlier runs; "
+            "use get, set, delete and clear, or the metastore as backend"
+        )
+
+    def _get(self, session: Session, key: str) -> _Steps:
+        text = yield _Ask("get", (session.handle.scope, key), {"session": session})
+        if text is None:
+            yield calls.Check(session.handle)  # a stale attempt must not read "absent"
+        return None if text is None else (text, PLAIN)
+
+    def _put(self, session: Session, call: calls.Put) -> _Steps:
+        if len(call.items) > 1 and not self._native:
+            raise BackendUnsupportedError(f"the backend {self.name} cannot write several keys all or nothing: use set()")
+        yield calls.Check(session.handle, record=True)
+        expires_at, _ = expiry(call.retention, self.inner.now())
+        options: dict[str, Any] = {
+            "expires_at": None if expires_at is None else from_micros(expires_at),
+            "session": session._replace(retention=call.retention),
+        }
+        if self._takes_never:
+            options["never_expires"] = call.retention == NEVER
+        for item in call.items:
+            yield _Ask("set", (session.handle.scope, item.key, item.text), options)
+
+    def _list(self, session: Session, call: calls.Keys | calls.Count | calls.Items) -> _Steps:
+        if not self._lists:
+            raise BackendUnsupportedError(f"the backend {self.name} has no list(scope), so keys cannot be listed")
+        keys = sorted((yield _Ask("list", (session.handle.scope,), {})))
+        yield calls.Check(session.handle)
+        if isinstance(call, calls.Count):
+            return len(keys)
+        keys = [key for key in keys if key.startswith(call.prefix)]
+        if isinstance(call, calls.Keys):
+            return keys
+        rows = []
+        for key in keys:
+            if found := (yield from self._get(session, key)):
+                text, encoding = found
+                rows.append(Stored(key, text, encoding, None, None, None, None, None, None))
+        return rows
+
+    def now(self) -> int:
+        """Return the metastore's time."""
+        return self.inner.now()
+
+    def verify(self) -> None:
+        """Check the metastore's schema."""
+        self.inner.verify()
+
+    def close(self) -> None:
+        """Close the metastore."""
+        self.inner.close()
+
+    async def aclose(self) -> None:
+        """Close the metastore."""
+        await self.inner.aclose()
+
+
+class MetastoreStateBackend(BaseStateBackend):
+    """The default backend: entries live in the metastore.
+
+    Subclass it to see or change what is stored, or hold one and hand calls on to it; pass ``session`` on in either case.
+
+    .. versionadded:: 0.1
+    """
+
+    @staticmethod
+    def _session(session: Any) -> Session:
+        if not isinstance(session, Session):
+            raise InvalidValueError("MetastoreStateBackend needs the session that its caller was given; pass it on")
+        return session
+
+    @staticmethod
+    def _put(session: Session, key: str, value: str, expires_at: datetime | None) -> calls.Put:
+        retention = session.retention
+        now = session.metastore.now()
+        if expires_at is not None and (retention is None or retention == NEVER):
+            retention = max(1, to_micros(expires_at) - now)
+        return calls.Put(session.handle, [Item(key, value, PLAIN, new_version())], retention)
+
+    def get(self, scope: Scope, key: str, *, session: Any = None) -> str | None:
+        """Return the JSON text under ``key``; see `BaseStateBackend.get`."""
+        at = self._session(session)
+        found = at.metastore.call(calls.Get(at.handle, key))
+        return None if found is None else found[0]
+
+    def set(self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None) -> None:
+        at = self._session(session)
+        at.metastore.call(self._put(at, key, value, expires_at))
+
+    def delete(self, scope: Scope, key: str, *, session: Any = None) -> None:
+        """Drop ``key``; see `BaseStateBackend.delete`."""
+        at = self._session(session)
+        at.metastore.call(calls.Delete(at.handle, key))
+
+    def clear(self, scope: Scope, *, all_map_indices: bool = False, session: Any = None) -> None:
+        """Drop all keys; see `BaseStateBackend.clear`."""
+        at = self._session(session)
+        at.metastore.call(calls.Clear(at.handle, all_map_indices))
+
+    async def aget(self, scope: Scope, key: str, *, session: Any = None) -> str | None:
+        """As `get`."""
+        at = self._session(session)
+        found = await at.metastore.acall(calls.Get(at.handle, key))
+        return None if found is None else found[0]
+
+    async def aset(
+        self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None
+    ) -> None:
+        at = self._session(session)
+        await at.metastore.acall(self._put(at, key, value, expires_at))
+
+    async def adelete(self, scope: Scope, key: str, *, session: Any = None) -> None:
+        """As `delete`."""
+        at = self._session(session)
+        await at.metastore.acall(calls.Delete(at.handle, key))
+
+    async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: Any = None) -> None:
+        """As `clear`."""
+        at = self._session(session)
+        await at.metastore.acall(calls.Clear(at.handle, all_map_indices))

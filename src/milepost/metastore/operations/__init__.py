@@ -1,0 +1,51 @@
+"""What each call does, written once and without I/O.
+
+An operation is a generator: it yields the name and the parameters of a statement and receives rows or, for a statement
+whose name ends in ``!`` in its file, the number of rows that changed. What it returns is the answer of the call. Engines
+run it, blocking or not, in one transaction.
+
+``OPERATIONS`` names, for each class of call, the generator function and whether it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from milepost import calls
+from milepost.metastore.operations import assets, collect, entries, instances, lifecycle, runs
+from milepost.metastore.operations.base import Environment, Operation
+
+__all__ = ["OPERATIONS", "Environment", "Operation"]
+
+OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Operation[Any]], bool]] = {
+    calls.Check: (entries.check, True),
+    calls.Get: (entries.get, False),
+    calls.Read: (entries.read, False),
+    calls.GetMany: (entries.get_many, False),
+    calls.Keys: (entries.keys, False),
+    calls.Items: (entries.items, False),
+    calls.Count: (entries.count, False),
+    calls.PastRun: (instances.past_run, False),
+    calls.Put: (entries.put, True),
+    calls.PutDefault: (entries.put_default, True),
+    calls.PutIf: (entries.put_if, True),
+    calls.Increment: (entries.increment, True),
+    calls.Touch: (entries.touch, True),
+    calls.Delete: (entries.delete, True),
+    calls.Clear: (entries.clear, True),
+    calls.FindAsset: (assets.find, True),
+    calls.Open: (lifecycle.open_attempt, True),
+    calls.Finish: (lifecycle.finish, True),
+    calls.ClearInstances: (lifecycle.clear, True),
+    calls.Archives: (instances.archives, False),
+    calls.Restore: (lifecycle.restore, True),
+    calls.DeleteRun: (lifecycle.delete_run, True),
+    calls.ListInstances: (instances.list_all, False),
+    calls.BeginRun: (runs.begin, True),
+    calls.HoldRun: (runs.hold, True),
+    calls.ListRuns: (runs.list_all, False),
+    calls.PutResult: (runs.put_result, True),
+    calls.GetResults: (runs.get_results, False),
+    calls.Collect: (collect.batch, True),
+}

@@ -1,0 +1,138 @@
+"""What all operations share: their type, and the guard that stands before reads and writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from milepost.abc import Policy
+from milepost.calls import Handle
+from milepost.errors import AssetNotActiveError, AssetNotFoundError, StaleAttemptError
+from milepost.scopes import TaskScope, run_hash
+
+__all__ = [
+    "Environment",
+    "Operation",
+    "guard_read",
+    "guard_write",
+    "new_instance",
+    "owner_of",
+    "scope_text",
+    "stale",
+]
+
+R = TypeVar("R")
+Operation = Generator[tuple[str, Any], Any, R]
+"""Yields (statement, parameters), receives rows or a count, returns the answer.
+
+A list of parameter tuples runs a statement that writes once for each of them.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What operations know besides their call."""
+
+    policy: Policy
+
+
+def stale(handle: Handle) -> StaleAttemptError:
+    """Return the error for a handle whose attempt was taken over."""
+    who = f"attempt {handle.attempt}" if handle.instance_id == handle.owner_id else f"the attempt behind {handle.writer}"
+    return StaleAttemptError(
+        f"{who} of {handle.scope} is no longer current: a later attempt, a clear or a deleted run took over; "
+        "nothing was written"
+    )
+
+
+def scope_text(scope: TaskScope) -> str:
+    """Return a task scope as the text that the change log holds."""
+    return json.dumps([scope.dag_id, scope.run_id, scope.task_id, scope.map_index], ensure_ascii=False)
+
+
+def owner_of(handle: Handle) -> Operation[int | None]:
+    """Return the number of the owner, from the handle or by looking it up, or `None` if it is not recorded.
+
+    A number that was found is kept in the handle. One that was only just inserted is not: the transaction may fail.
+    """
+    if handle.owner_id is None and isinstance(handle.scope, TaskScope):
+        rows = yield "instance_find", (handle.scope.hash,)
+        handle.owner_id = rows[0][0] if rows else None
+    return handle.owner_id
+
+
+def _check_fence(handle: Handle) -> Operation[None]:
+    if handle.instance_id is not None:
+        rows = yield "instance_fence", (handle.instance_id,)
+        if not rows or rows[0][0] != handle.fence:
+            raise stale(handle)
+
+
+def guard_read(handle: Handle) -> Operation[bool]:
+    """Check, after a read that found something missing, that the reader may believe it.
+
+    Because a fence only rises, a fence that holds after the read held during it.
+
+    Returns:
+        Whether to read again: the owner was deleted and recorded anew under another number.
+
+    Raises:
+        StaleAttemptError: The reader is a stale attempt.
+    """
+    yield from _check_fence(handle)
+    if handle.instance_id is None and isinstance(handle.scope, TaskScope) and handle.owner_id is not None:
+        rows = yield "instance_fence", (handle.owner_id,)
+        if not rows:
+            handle.owner_id = None
+            return (yield from owner_of(handle)) is not None
+    return False
+
+
+def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
+    """Check, inside the transaction of a write, that the writer may write.
+
+    Args:
+        handle: The writer's handle.
+        create: Whether to record a task instance that is not recorded yet (unfenced writers only).
+
+    Returns:
+        The number of the owner; `None` if it is not recorded and ``create`` is not set.
+
+    Raises:
+        StaleAttemptError: The writer is a stale attempt.
+        AssetNotActiveError: The owner is a deactivated asset.
+    """
+    yield from _check_fence(handle)
+    if not isinstance(handle.scope, TaskScope):
+        rows = yield "asset_active", (handle.owner_id,)
+        if not rows:
+            raise AssetNotFoundError(f"the asset {handle.scope} is gone; take a new accessor for it")
+        if not rows[0][0]:
+            raise AssetNotActiveError(f"the asset {handle.scope} is deactivated; activate it to write to it")
+        return handle.owner_id
+    if handle.instance_id is not None:
+        return handle.instance_id
+    owner = yield from owner_of(handle)
+    if owner is not None:
+        if (yield "instance_fence", (owner,)):
+            return owner
+        handle.owner_id = None
+        owner = yield from owner_of(handle)
+    if owner is None and create:
+        owner = yield from new_instance(handle.scope)
+    return owner
+
+
+def new_instance(scope: TaskScope, run: int | None = None) -> Operation[int]:
+    """Record an instance in state ``none``, and its run if need be. The caller has looked it up in vain."""
+    if run is None:
+        hash_ = run_hash(scope.dag_id, scope.run_id)
+        rows = yield "run_find", (hash_,)
+        if not rows:
+            rows = yield "run_insert", (hash_, scope.dag_id, scope.run_id, None, None, None)
+        run = rows[0][0]
+    ((owner,),) = yield "owner_new", ("task",)
+    yield "instance_insert", (owner, scope.hash, run, scope.task_id, scope.map_index)
+    return int(owner)

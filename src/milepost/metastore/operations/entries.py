@@ -1,0 +1,231 @@
+"""Reads and writes of entries."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from milepost import calls
+from milepost.calls import PLAIN, Handle, Item, Stored
+from milepost.errors import DamagedEntryError, UnsupportedTypeError, VersionConflictError
+from milepost.metastore.operations.base import Environment, Operation, guard_read, guard_write, owner_of
+from milepost.retention import Retention
+from milepost.scopes import TaskScope, prefix_end, run_hash
+from milepost.values import decode, encode
+
+__all__ = [
+    "check",
+    "clear",
+    "count",
+    "delete",
+    "get",
+    "get_many",
+    "increment",
+    "items",
+    "keys",
+    "put",
+    "put_default",
+    "put_if",
+    "read",
+    "touch",
+]
+
+
+def _select(handle: Handle, statement: str, *parameters: Any, wanted: int | None = None) -> Operation[list[Any]]:
+    """Run a statement on the owner's rows and make sure that what is missing is really absent.
+
+    Args:
+        handle: The reader's handle.
+        statement: Takes the owner's number first.
+        *parameters: What it takes besides.
+        wanted: The number of rows with which nothing is missing.
+    """
+    rows: list[Any] = []
+    for _ in range(2):
+        if not isinstance(handle.scope, TaskScope):
+            active = yield "asset_active", (handle.owner_id,)
+            if active and active[0][0]:
+                rows = yield statement, (handle.owner_id, *parameters)
+        elif (owner := (yield from owner_of(handle))) is not None:
+            rows = yield statement, (owner, *parameters)
+        if len(rows) == wanted or not (yield from guard_read(handle)):
+            return rows
+    return rows
+
+
+def check(call: calls.Check, _: Environment) -> Operation[None]:
+    """See `milepost.calls.Check`."""
+    yield from guard_write(call.handle, create=call.record)
+
+
+def get(call: calls.Get, _: Environment) -> Operation[tuple[Any, Any] | None]:
+    """See `milepost.calls.Get`."""
+    rows = yield from _select(call.handle, "entry_get", call.key, wanted=1)
+    return rows[0] if rows else None
+
+
+def read(call: calls.Read, _: Environment) -> Operation[Stored | None]:
+    """See `milepost.calls.Read`."""
+    rows = yield from _select(call.handle, "entry_read", call.key, wanted=1)
+    return Stored(*rows[0]) if rows else None
+
+
+def get_many(call: calls.GetMany, _: Environment) -> Operation[list[tuple[Any, Any, Any]]]:
+    """See `milepost.calls.GetMany`."""
+    wanted = len(set(call.keys))
+    return (yield from _select(call.handle, "entry_get_many", json.dumps(list(call.keys)), wanted=wanted))
+
+
+def keys(call: calls.Keys, _: Environment) -> Operation[list[Any]]:
+    """See `milepost.calls.Keys`."""
+    rows = yield from _select(call.handle, "entry_keys", call.prefix, prefix_end(call.prefix))
+    return [row[0] for row in rows]
+
+
+def items(call: calls.Items, _: Environment) -> Operation[list[Stored]]:
+    """See `milepost.calls.Items`."""
+    rows = yield from _select(call.handle, "entry_items", call.prefix, prefix_end(call.prefix))
+    return [Stored(*row) for row in rows]
+
+
+def count(call: calls.Count, _: Environment) -> Operation[int]:
+    """See `milepost.calls.Count`."""
+    rows = yield from _select(call.handle, "entry_count")
+    return int(rows[0][0]) if rows else 0
+
+
+def _log(handle: Handle, owner: int, cause: str, key: str, version: str | None, environment: Environment) -> Operation[None]:
+    """Write the change log: asset writes always, people's edits of task state, nothing else."""
+    asset = not isinstance(handle.scope, TaskScope)
+    limit = environment.policy.asset_history_limit
+    if asset and limit > 0:
+        yield "change_key", (None, "asset", cause, owner, key, handle.writer, version)
+        yield "change_trim", (owner, key, limit)
+    elif not asset and handle.logged:
+        yield "change_key", (None, "task", cause, owner, key, handle.writer, version)
+
+
+def _write(
+    handle: Handle,
+    owner: int,
+    item: Item,
+    retention: Retention,
+    environment: Environment,
+    *,
+    replace: bool = False,
+) -> Operation[None]:
+    """Write one item under a checked owner; ``replace``: over a live row, whose expiry stays."""
+    key, text, encoding, version = item
+    yield from _log(handle, owner, "set", key, version, environment)
+    if not isinstance(handle.scope, TaskScope):
+        retention = -1  # asset state has no time-based expiry
+    if replace:
+        yield "entry_replace", (owner, key, text, encoding, version, handle.writer)
+    else:
+        yield "entry_put", (owner, key, text, encoding, version, retention, handle.writer)
+
+
+def put(call: calls.Put, environment: Environment) -> Operation[None]:
+    """See `milepost.calls.Put`."""
+    owner = yield from guard_write(call.handle, create=True)
+    assert owner is not None
+    handle = call.handle
+    if handle.logged or not isinstance(handle.scope, TaskScope):
+        for item in call.items:
+            yield from _write(handle, owner, item, call.retention, environment)
+    else:
+        yield "entry_put", [(owner, *item, call.retention, handle.writer) for item in call.items]
+
+
+def put_default(call: calls.PutDefault, environment: Environment) -> Operation[tuple[Any, Any]]:
+    """See `milepost.calls.PutDefault`."""
+    owner = yield from guard_write(call.handle, create=True)
+    assert owner is not None
+    rows = yield "entry_get", (owner, call.item.key)
+    if rows:
+        return rows[0]  # type: ignore[no-any-return]
+    yield from _write(call.handle, owner, call.item, call.retention, environment)
+    return call.item.text, call.item.encoding
+
+
+def put_if(call: calls.PutIf, environment: Environment) -> Operation[None]:
+    """See `milepost.calls.PutIf`."""
+    handle, key = call.handle, call.item.key
+    owner = yield from guard_write(handle, create=call.expected is None)
+    rows = (yield "entry_read", (owner, key)) if owner is not None else []
+    found = rows[0][3] if rows else None
+    if found != call.expected:
+        raise VersionConflictError(
+            f"{key!r} of {handle.scope} "
+            + ("is absent" if found is None else f"has version {found}")
+            + (", expected it absent" if call.expected is None else f", expected {call.expected}")
+            + "; read it again and decide anew"
+        )
+    assert owner is not None
+    keep = call.keep_expiry and bool(rows)
+    yield from _write(handle, owner, call.item, call.retention, environment, replace=keep)
+
+
+def increment(call: calls.Increment, environment: Environment) -> Operation[int | float]:
+    """See `milepost.calls.Increment`."""
+    owner = yield from guard_write(call.handle, create=True)
+    assert owner is not None
+    rows = yield "entry_get", (owner, call.key)
+    old: Any = 0
+    if rows:
+        text, encoding = rows[0]
+        try:
+            old = decode(text) if encoding == PLAIN else text
+        except ValueError as error:
+            raise DamagedEntryError(call.key, str(error)) from error
+    if type(old) not in (int, float):
+        raise UnsupportedTypeError(f"cannot increment {call.key!r}: it holds a {type(old).__name__}, not a number")
+    new = old + call.by
+    item = Item(call.key, encode(new, 0), PLAIN, call.version)
+    yield from _write(call.handle, owner, item, None, environment, replace=bool(rows))
+    return new  # type: ignore[no-any-return]
+
+
+def touch(call: calls.Touch, _: Environment) -> Operation[bool]:
+    """See `milepost.calls.Touch`."""
+    owner = yield from guard_write(call.handle, create=False)
+    if owner is None:
+        return False
+    return bool((yield "entry_touch", (owner, call.key, call.retention)))
+
+
+def delete(call: calls.Delete, environment: Environment) -> Operation[None]:
+    """See `milepost.calls.Delete`."""
+    handle, key = call.handle, call.key
+    owner = yield from guard_write(handle, create=False)
+    if owner is None:
+        return
+    if (handle.logged or not isinstance(handle.scope, TaskScope)) and (yield "entry_get", (owner, key)):
+        yield from _log(handle, owner, "delete", key, None, environment)
+    yield "entry_delete", (owner, key)
+
+
+def clear(call: calls.Clear, environment: Environment) -> Operation[None]:
+    """See `milepost.calls.Clear`."""
+    handle = call.handle
+    owner = yield from guard_write(handle, create=False)
+    owners: list[int] = [] if owner is None else [owner]
+    if call.all_map_indices and isinstance(handle.scope, TaskScope):
+        owners = yield from _siblings(handle)
+    asset = not isinstance(handle.scope, TaskScope)
+    for one in owners:
+        if asset:
+            for (key,) in (yield "entry_keys", (one, "", None)):
+                yield from _log(handle, one, "clear", key, None, environment)
+        elif handle.logged:
+            event = yield "change_event", ("task", "clear_keys", one, None, handle.writer)
+            yield "change_all_keys", (event[0][0], "task", "clear_keys", one, handle.writer)
+        yield "entry_clear", (one,)
+
+
+def _siblings(handle: Handle) -> Operation[list[int]]:
+    """Return the numbers of all instances of the same task in the same run, this one recorded or not."""
+    assert isinstance(handle.scope, TaskScope)
+    scope = handle.scope
+    rows = yield "instances_of_task", (run_hash(scope.dag_id, scope.run_id), scope.task_id)
+    return [row[0] for row in rows]

@@ -1,0 +1,235 @@
+"""The life of a task instance: open, finish, clear, restore, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from milepost import calls
+from milepost.calls import new_version
+from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoundError, StaleAttemptError
+from milepost.metastore.operations.assets import register_all
+from milepost.metastore.operations.base import Environment, Operation, new_instance, scope_text
+from milepost.metastore.operations.instances import unknown
+from milepost.scopes import TaskScope, run_hash
+
+__all__ = ["clear", "delete_run", "finish", "open_attempt", "restore"]
+
+_OPEN = ("running", "up_for_retry", "deferred")
+_BY_KEY = ("clear_keys", "delete")
+"""Causes of archives that hold single keys rather than the whole state of an instance."""
+
+
+class _Instance(NamedTuple):
+    id: int
+    run: int
+    fence: int
+    attempt: int
+    cleared_attempt: int
+    generation: int
+    state: str
+    item: str | None
+    clear_on_success: int | None
+    on_clear: str | None
+    incarnation: str | None
+
+
+def _load(scope: TaskScope) -> Operation[_Instance | None]:
+    rows = yield "instance_load", (scope.hash,)
+    return _Instance(*rows[0]) if rows else None
+
+
+def set_aside(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bool = False) -> Operation[int]:
+    """Write an event to the change log; archive and drop the owner's keys unless ``keep``. How many were live."""
+    ((event,),) = yield "change_event", ("task", cause, owner, scope_text(scope), writer)
+    if keep:
+        return 0
+    count = yield "change_all_keys", (event, "task", cause, owner, writer)
+    yield "entry_clear", (owner,)
+    return int(count)
+
+
+def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
+    """See `milepost.calls.Open`."""
+    run = yield from _settle_run(call)
+    instance = yield from _load(call.scope)
+    if instance is None:
+        yield from new_instance(call.scope, run)
+        instance = yield from _load(call.scope)
+        assert instance is not None
+    if call.attempt < instance.attempt or call.attempt <= instance.cleared_attempt:
+        raise _stale(call.scope, call.attempt, instance)
+    fresh = call.attempt > instance.attempt
+    fence, item, warning = instance.fence, instance.item, None
+    if fresh:
+        fence += 1
+        if _item_changed(instance, call.item):
+            count = yield from set_aside(instance.id, call.scope, "item_changed", call.writer)
+            if count:
+                warning = f"{call.scope} now stands for another item: {count} keys of the earlier one were set aside"
+        item = call.item
+    elif item is None:
+        item = call.item
+    options = call.options
+    yield (
+        "instance_open",
+        (
+            instance.id,
+            fence,
+            call.attempt,
+            int(fresh),
+            item,
+            call.item_name,
+            options.clear_on_success,
+            options.on_clear,
+        ),
+    )
+    inlets = yield from register_all(call.inlets)
+    outlets = yield from register_all(call.outlets)
+    return calls.Opened(instance.id, fence, inlets, outlets, warning)
+
+
+def _item_changed(instance: _Instance, item: str | None) -> bool:
+    """Tell whether the position holds another item since a clear; retries of one expansion are never compared."""
+    cleared = instance.attempt > 0 and instance.cleared_attempt >= instance.attempt
+    return cleared and None not in (item, instance.item) and item != instance.item
+
+
+def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptError:
+    reason = "was cleared" if attempt <= instance.cleared_attempt else f"attempt {instance.attempt} took over"
+    return StaleAttemptError(f"attempt {attempt} of {scope} is no longer current: it {reason}")
+
+
+def _settle_run(call: calls.Open) -> Operation[int]:
+    """Record the run if it is new, and let a new incarnation take over. The number of the run."""
+    scope, incarnation = call.scope, call.incarnation
+    hash_ = run_hash(scope.dag_id, scope.run_id)
+    if incarnation is not None and (yield "incarnation_is_replaced", (hash_, incarnation)):
+        raise StaleAttemptError(f"run {scope.dag_id}/{scope.run_id} was created anew; {incarnation!r} is an earlier one")
+    rows = yield "run_find", (hash_,)
+    if not rows:
+        rows = yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)
+        return int(rows[0][0])
+    run, recorded = rows[0][:2]
+    if incarnation in (None, recorded):
+        return int(run)
+    if recorded is not None:
+        yield "incarnation_replace", (hash_, recorded)
+    ((opened,),) = yield "run_was_opened", (run,)
+    if recorded is not None or opened:
+        # Attempts of the earlier run may still be alive: none of its instances keeps its state or its fence.
+        for number, task_id, map_index, _ in (yield "instances_of_run", (run,)):
+            sibling = TaskScope(scope.dag_id, scope.run_id, task_id, map_index)
+            yield from set_aside(number, sibling, "new_incarnation", call.writer)
+            yield "result_delete", (number,)
+            yield "instance_reset", (number,)
+    yield "run_set_incarnation", (run, incarnation)
+    return int(run)
+
+
+def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> Operation[_Instance]:
+    """Load an instance and check that the attempt is the current one.
+
+    Raises:
+        InstanceNotFoundError: Not recorded.
+        StaleAttemptError: Another attempt or incarnation is current.
+    """
+    instance = yield from _load(scope)
+    if instance is None:
+        raise unknown(scope)
+    if incarnation not in (None, instance.incarnation):
+        raise StaleAttemptError(f"run {scope.dag_id}/{scope.run_id} has another incarnation than {incarnation!r}")
+    if attempt != instance.attempt or attempt <= instance.cleared_attempt:
+        raise _stale(scope, attempt, instance)
+    return instance
+
+
+def finish(call: calls.Finish, environment: Environment) -> Operation[None]:
+    """See `milepost.calls.Finish`."""
+    instance = yield from current(call.scope, call.attempt, call.incarnation)
+    if instance.state == call.state:
+        return
+    if instance.state not in _OPEN:
+        raise InstanceStateError(f"attempt {call.attempt} of {call.scope} has already ended: {instance.state}")
+    yield "instance_finish", (instance.id, call.state)
+    if call.state == "success":
+        drop = instance.clear_on_success
+        if environment.policy.clear_on_success if drop is None else drop:
+            yield "entry_clear", (instance.id,)
+
+
+def clear(call: calls.ClearInstances, environment: Environment) -> Operation[int]:
+    """See `milepost.calls.ClearInstances`."""
+    if call.scope is not None:
+        instance = yield from _load(call.scope)
+        if instance is None:
+            raise unknown(call.scope)
+        run, targets = (
+            instance.run,
+            [(instance.id, call.scope.task_id, call.scope.map_index, instance.on_clear)],
+        )
+    else:
+        rows = yield "run_find", (run_hash(call.dag_id, call.run_id),)
+        if not rows:
+            raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
+        run = rows[0][0]
+        targets = yield "instances_of_run", (run,)
+    for number, task_id, map_index, on_clear in targets:
+        keep = (on_clear or environment.policy.on_clear) == "keep" if call.keep is None else call.keep
+        scope = TaskScope(call.dag_id, call.run_id, task_id, map_index)
+        yield from set_aside(number, scope, "clear", call.writer, keep=keep)
+        yield "result_delete", (number,)
+        yield "instance_clear", (number,)
+    yield "run_reopen", (run,)
+    return len(targets)
+
+
+def restore(call: calls.Restore, _: Environment) -> Operation[int]:
+    """See `milepost.calls.Restore`."""
+    instance = yield from _load(call.scope)
+    if instance is None:
+        raise unknown(call.scope)
+    if instance.state == "running":
+        raise InstanceStateError(f"attempt {instance.attempt} of {call.scope} is running; restore when it has ended")
+    cause, rows = yield from _chosen_archive(call, instance.id)
+    keys = [row[4] for row in rows]
+    live = {row[0] for row in (yield "entry_keys", (instance.id, "", None))}
+    in_the_way = live.intersection(keys) if cause in _BY_KEY else live
+    if in_the_way and not call.force:
+        raise InstanceStateError(
+            f"{call.scope} has live keys ({', '.join(sorted(in_the_way)[:5])}); force sets them aside first"
+        )
+    ((event,),) = yield "change_event", ("task", "restore", instance.id, scope_text(call.scope), call.writer)
+    for key in sorted(in_the_way):
+        yield "change_key", (event, "task", "restore", instance.id, key, call.writer, None)
+        yield "entry_delete", (instance.id, key)
+    restored = 0
+    for row in rows:
+        yield "entry_delete", (instance.id, row[4])  # an expired row may be in the way
+        restored += yield "entry_restore", (instance.id, row[5], new_version(), call.writer)
+    return restored
+
+
+def _chosen_archive(call: calls.Restore, owner: int) -> Operation[tuple[str, Sequence[Any]]]:
+    rows = yield "change_archives", (owner,)
+    number = call.archive if call.archive is not None else (rows[0][0] if rows else None)
+    rows = [row for row in rows if row[0] == number]
+    if not rows:
+        which = "no archive" if call.archive is None else f"no archive {call.archive}"
+        raise ArchiveNotFoundError(f"{which} of {call.scope} is there; archives are kept for archive_days")
+    return rows[0][1], rows
+
+
+def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[int]:
+    """See `milepost.calls.DeleteRun`."""
+    rows = yield "run_find", (run_hash(call.dag_id, call.run_id),)
+    if not rows:
+        raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
+    run = rows[0][0]
+    targets = yield "instances_of_run", (run,)
+    for number, *_ in targets:
+        for statement in ("entry_clear", "result_delete", "change_forget", "instance_delete", "owner_delete"):
+            yield statement, (number,)
+    yield "run_delete", (run,)
+    yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
+    return len(targets)

@@ -1,0 +1,79 @@
+"""Runs as a runner sees them: who holds one, how it stands, what its tasks returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from milepost import calls
+from milepost.clock import from_micros
+from milepost.entry import RunRecord
+from milepost.errors import RunHeldError
+from milepost.metastore.operations.base import Environment, Operation
+from milepost.metastore.operations.lifecycle import current
+from milepost.scopes import run_hash
+
+__all__ = ["begin", "get_results", "hold", "list_all", "put_result"]
+
+
+def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
+    """See `milepost.calls.BeginRun`."""
+    hash_ = run_hash(call.dag_id, call.run_id)
+    rows = yield "run_find", (hash_,)
+    if rows:
+        run, _incarnation, state, holder, held = rows[0]
+        if held and holder not in (call.holder, call.dead_holder):
+            raise RunHeldError(f"run {call.dag_id}/{call.run_id} is held by another runner ({holder})")
+    else:
+        rows = yield "run_insert", (hash_, call.dag_id, call.run_id, None, call.params, call.logical_date)
+        run, state = rows[0][0], None
+    if state != "success":
+        ttl = round(call.ttl * 1_000_000)
+        yield "run_take", (run, call.holder, ttl, call.params, call.logical_date)
+    rows = yield "run_get", (hash_,)
+    return _record(rows[0])
+
+
+def hold(call: calls.HoldRun, _: Environment) -> Operation[None]:
+    """See `milepost.calls.HoldRun`."""
+    ttl = None if call.ttl is None else round(call.ttl * 1_000_000)
+    hash_ = run_hash(call.dag_id, call.run_id)
+    if not (yield "run_hold", (hash_, call.holder, ttl, call.state)):
+        raise RunHeldError(f"run {call.dag_id}/{call.run_id} is no longer held by this runner ({call.holder})")
+
+
+def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]:
+    """See `milepost.calls.ListRuns`."""
+    if call.dag_id is not None and call.run_id is not None and call.state is None:
+        rows = yield "run_get", (run_hash(call.dag_id, call.run_id),)
+    else:
+        rows = yield "run_list", (call.dag_id, call.run_id, call.state, call.limit)
+    return [_record(row) for row in rows]
+
+
+def _record(row: Sequence[Any]) -> RunRecord:
+    dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created, updated = row
+    return RunRecord(
+        dag_id=dag_id,
+        run_id=run_id,
+        incarnation=incarnation,
+        state=state,
+        params=params,
+        logical_date=None if logical_date is None else from_micros(logical_date),
+        holder=holder,
+        held_until=None if held_until is None else from_micros(held_until),
+        created_at=from_micros(created),
+        updated_at=from_micros(updated),
+    )
+
+
+def put_result(call: calls.PutResult, _: Environment) -> Operation[None]:
+    """See `milepost.calls.PutResult`."""
+    instance = yield from current(call.scope, call.attempt)
+    yield "result_put", (instance.id, call.text)
+
+
+def get_results(call: calls.GetResults, _: Environment) -> Operation[dict[int, str]]:
+    """See `milepost.calls.GetResults`."""
+    rows = yield "result_list", (run_hash(call.dag_id, call.run_id), call.task_id, call.map_index)
+    return dict(rows)

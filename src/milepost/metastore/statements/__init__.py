@@ -1,0 +1,89 @@
+"""SQL as data: named statements in files, one folder per dialect.
+
+A statement begins with a line ``-- name(parameters)``, or ``-- name!(parameters)`` where its answer is the number of
+rows that it changed instead of rows. The comment lines that follow say what it is for. Parameters are written
+``:name``; ``:now`` needs no declaration, the engine supplies the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Statement", "load"]
+
+_HEAD = re.compile(r"^-- (\w+)(!?)\(([^)]*)\)$")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of one dialect.
+
+    Args:
+        name: What operations call it.
+        text: The SQL with the dialect's placeholders.
+        parameters: Names of the parameters, in the order in which operations give them.
+        counts: Whether the answer is the number of changed rows.
+        timed: Whether it needs the time as one parameter more.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    counts: bool
+    timed: bool
+
+
+def load(dialect: str, placeholder: Callable[[int, str], str]) -> dict[str, Statement]:
+    """Read all statements of a dialect.
+
+    Args:
+        dialect: The name of the folder.
+        placeholder: Gives the text for a parameter from its position, counted from 0, and its name; the position of
+            ``now`` is behind the declared ones.
+
+    Returns:
+        Statements by name.
+
+    Raises:
+        ValueError: A file is malformed: two statements of one name, or an undeclared parameter.
+    """
+    found: dict[str, Statement] = {}
+    for path in sorted((Path(__file__).parent / dialect).glob("*.sql")):
+        for head, lines in _split(path):
+            statement = _parse(head, lines, placeholder)
+            if statement.name in found:
+                raise ValueError(f"{path.name}: statement {statement.name} is there twice")
+            found[statement.name] = statement
+    return found
+
+
+def _split(path: Path) -> list[tuple[re.Match[str], list[str]]]:
+    parts: list[tuple[re.Match[str], list[str]]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if head := _HEAD.match(line):
+            parts.append((head, []))
+        elif line and not line.startswith("--"):
+            parts[-1][1].append(line)
+    return parts
+
+
+def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, str], str]) -> Statement:
+    name, bang, declared = head.groups()
+    parameters = tuple(part.strip() for part in declared.split(",") if part.strip())
+    positions = {parameter: index for index, parameter in enumerate((*parameters, "now"))}
+    used: set[str] = set()
+
+    def replace(match: re.Match[str]) -> str:
+        used.add(match[1])
+        if match[1] not in positions:
+            raise ValueError(f"statement {name} uses :{match[1]} without declaring it")
+        return placeholder(positions[match[1]], match[1])
+
+    text = _PARAMETER.sub(replace, "\n".join(lines))
+    if unused := set(parameters) - used:
+        raise ValueError(f"statement {name} declares {sorted(unused)} and does not use it")
+    return Statement(name, text, parameters, counts=bool(bang), timed="now" in used)

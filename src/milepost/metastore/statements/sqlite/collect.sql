@@ -1,0 +1,41 @@
+-- expired_count()
+-- Rows whose explicit retention has passed.
+SELECT count(*) FROM entries WHERE expires_at <= :now
+
+-- expired_delete!(batch)
+-- One batch of them.
+DELETE FROM entries WHERE (owner_id, key) IN (
+    SELECT owner_id, key FROM entries WHERE expires_at <= :now LIMIT :batch
+)
+
+-- retired_count(cutoff, unfinished_cutoff)
+-- Rows under the default retention that are due: as in retired_delete.
+SELECT count(*) FROM entries AS e
+WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
+  AND NOT EXISTS (
+    SELECT 1 FROM instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+      AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+        SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff))
+  )
+
+-- retired_delete!(cutoff, unfinished_cutoff, batch)
+-- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
+-- gave a sign of life since unfinished_cutoff.
+DELETE FROM entries WHERE (owner_id, key) IN (
+    SELECT e.owner_id, e.key FROM entries AS e
+    WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
+      AND NOT EXISTS (
+        SELECT 1 FROM instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+          AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+            SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff))
+      )
+    LIMIT :batch
+)
+
+-- old_changes_count(cutoff)
+-- Entries of the change log past their time; asset values are trimmed by number as they are written.
+SELECT count(*) FROM changes WHERE kind = 'task' AND at < :cutoff
+
+-- old_changes_delete!(cutoff, batch)
+-- One batch of them.
+DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch)

@@ -1,0 +1,206 @@
+"""Runs as a runner and people see them: who holds one, how it stands, what its tasks returned."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from milepost import calls
+from milepost.abc import Metastore
+from milepost.clock import to_micros
+from milepost.entry import RunRecord
+from milepost.errors import InvalidValueError, ValueTooLargeError
+from milepost.scopes import MAX_ID_CHARS, TaskScope, check_text
+
+if TYPE_CHECKING:
+    from builtins import list as List  # noqa: N812  (the class has a method named list)
+
+__all__ = ["MAX_RESULT_BYTES", "Runs"]
+
+MAX_RESULT_BYTES = 64 * 1024 * 1024
+"""The most bytes of what one task instance returns."""
+
+
+class Runs:
+    """Runs and the results of their tasks. In Python: ``store.runs``. Every method has an ``a…`` twin.
+
+    Args:
+        metastore: Where they are kept.
+
+    .. versionadded:: 0.1
+    """
+
+    def __init__(self, metastore: Metastore) -> None:
+        self._metastore = metastore
+
+    def begin(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        holder: str,
+        ttl: float,
+        params: str | None = None,
+        logical_date: datetime | None = None,
+        dead_holder: str | None = None,
+    ) -> RunRecord:
+        """Record a run if it is new, and take it; a run that has succeeded is only returned.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            holder: A text that names the runner.
+            ttl: Seconds until the hold ends unless it is renewed.
+            params: Parameters as JSON text, kept from the first time.
+            logical_date: An aware datetime, kept from the first time.
+            dead_holder: A holder that the caller knows to be dead, whose hold does not count.
+
+        Raises:
+            RunHeldError: Another runner holds the run.
+        """
+        return self._metastore.call(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder))
+
+    async def abegin(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        holder: str,
+        ttl: float,
+        params: str | None = None,
+        logical_date: datetime | None = None,
+        dead_holder: str | None = None,
+    ) -> RunRecord:
+        """As `begin`."""
+        return await self._metastore.acall(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder))
+
+    def heartbeat(self, dag_id: str, run_id: str, holder: str, ttl: float) -> None:
+        """Renew a hold for ``ttl`` seconds from now.
+
+        Raises:
+            RunHeldError: The hold is no longer this holder's.
+        """
+        self._metastore.call(calls.HoldRun(dag_id, run_id, holder, _seconds(ttl)))
+
+    async def aheartbeat(self, dag_id: str, run_id: str, holder: str, ttl: float) -> None:
+        """As `heartbeat`."""
+        await self._metastore.acall(calls.HoldRun(dag_id, run_id, holder, _seconds(ttl)))
+
+    def end(self, dag_id: str, run_id: str, holder: str, state: str) -> None:
+        """Record how a run ended (``success`` or ``failed``) and give it up.
+
+        Raises:
+            RunHeldError: The hold is no longer this holder's.
+            ValueError: Another state.
+        """
+        self._metastore.call(_end(dag_id, run_id, holder, state))
+
+    async def aend(self, dag_id: str, run_id: str, holder: str, state: str) -> None:
+        """As `end`."""
+        await self._metastore.acall(_end(dag_id, run_id, holder, state))
+
+    def release(self, dag_id: str, run_id: str, holder: str) -> None:
+        """Give a run up as it stands, so that another runner can go on at once.
+
+        Raises:
+            RunHeldError: The hold is no longer this holder's.
+        """
+        self._metastore.call(calls.HoldRun(dag_id, run_id, holder, None))
+
+    async def arelease(self, dag_id: str, run_id: str, holder: str) -> None:
+        """As `release`."""
+        await self._metastore.acall(calls.HoldRun(dag_id, run_id, holder, None))
+
+    def get(self, dag_id: str, run_id: str) -> RunRecord | None:
+        """Return the record of a run, or `None` if there is none."""
+        return next(iter(self._metastore.call(_one(dag_id, run_id))), None)
+
+    async def aget(self, dag_id: str, run_id: str) -> RunRecord | None:
+        """As `get`."""
+        return next(iter(await self._metastore.acall(_one(dag_id, run_id))), None)
+
+    def list(self, dag_id: str | None = None, *, state: str | None = None, limit: int | None = None) -> List[RunRecord]:
+        """Return records, the latest first; `None` selects all."""
+        return self._metastore.call(calls.ListRuns(dag_id, None, state, limit))
+
+    async def alist(
+        self, dag_id: str | None = None, *, state: str | None = None, limit: int | None = None
+    ) -> List[RunRecord]:
+        """As `list`."""
+        return await self._metastore.acall(calls.ListRuns(dag_id, None, state, limit))
+
+    def put_result(self, scope: TaskScope, attempt: int, text: str) -> None:
+        """Keep what an attempt returned, as text; at most 64 MiB in UTF-8.
+
+        Raises:
+            StaleAttemptError: The attempt is not the current one.
+            ValueTooLargeError: The text is too large.
+        """
+        self._metastore.call(_put_result(scope, attempt, text))
+
+    async def aput_result(self, scope: TaskScope, attempt: int, text: str) -> None:
+        """As `put_result`."""
+        await self._metastore.acall(_put_result(scope, attempt, text))
+
+    def get_results(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
+        """Return the results of a task in a run by map index (-1: not mapped)."""
+        return self._metastore.call(calls.GetResults(dag_id, run_id, task_id))
+
+    async def aget_results(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
+        """As `get_results`."""
+        return await self._metastore.acall(calls.GetResults(dag_id, run_id, task_id))
+
+    def get_result(self, scope: TaskScope) -> str | None:
+        """Return the result of one task instance, or `None` if there is none."""
+        return self._metastore.call(_result(scope)).get(scope.map_index)
+
+    async def aget_result(self, scope: TaskScope) -> str | None:
+        """As `get_result`."""
+        return (await self._metastore.acall(_result(scope))).get(scope.map_index)
+
+
+def _seconds(ttl: float) -> float:
+    if not 0 < ttl <= 86_400 * 366:
+        raise InvalidValueError(f"ttl must be seconds above 0 and below a year, got {ttl}")
+    return ttl
+
+
+def _begin(
+    dag_id: str,
+    run_id: str,
+    holder: str,
+    ttl: float,
+    params: str | None,
+    logical_date: datetime | None,
+    dead_holder: str | None,
+) -> calls.BeginRun:
+    return calls.BeginRun(
+        check_text(dag_id, "dag_id", MAX_ID_CHARS),
+        check_text(run_id, "run_id", MAX_ID_CHARS),
+        check_text(holder, "holder", 1_500),
+        _seconds(ttl),
+        params,
+        None if logical_date is None else to_micros(logical_date),
+        dead_holder,
+    )
+
+
+def _end(dag_id: str, run_id: str, holder: str, state: str) -> calls.HoldRun:
+    if state not in ("success", "failed"):
+        raise InvalidValueError(f"a run ends as success or failed, not {state!r}")
+    return calls.HoldRun(dag_id, run_id, holder, None, state)
+
+
+def _one(dag_id: str, run_id: str) -> calls.ListRuns:
+    return calls.ListRuns(check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS))
+
+
+def _put_result(scope: TaskScope, attempt: int, text: str) -> calls.PutResult:
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > MAX_RESULT_BYTES:
+        raise ValueTooLargeError(size, MAX_RESULT_BYTES)
+    return calls.PutResult(scope, attempt, text)
+
+
+def _result(scope: TaskScope) -> calls.GetResults:
+    return calls.GetResults(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)

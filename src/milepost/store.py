@@ -1,0 +1,242 @@
+"""`connect` and `Store`: the one door to the state, where settings, metastore and backend meet."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import unquote
+
+from milepost import calls, collection
+from milepost.abc import BaseStateBackend, Metastore
+from milepost.accessors import AssetStoreAccessor, TaskStoreAccessor
+from milepost.assets import asset_scope
+from milepost.calls import Handle
+from milepost.clock import Clock, SystemClock
+from milepost.config import Settings, load_settings
+from milepost.entry import CleanReport, Writer
+from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
+from milepost.instances import Instances
+from milepost.program import Program, arun, run
+from milepost.runs import Runs
+from milepost.scopes import AssetScope, TaskScope
+
+__all__ = ["Store", "aconnect", "connect"]
+
+_PYTHON = Writer("python")
+_LOGGED = frozenset({"cli", "api"})
+"""Writers whose edits of task state go to the change log: people, not code."""
+
+
+def connect(url: str | None = None, *, clock: Clock | None = None, writer: Writer = _PYTHON, **settings: Any) -> Store:
+    """Open a store, creating it where nothing is there yet.
+
+    Args:
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``memory://``; by default as configured, which is a
+            SQLite file in the user's state folder.
+        clock: Where the time comes from; by default the system.
+        writer: Who is on record for writes outside of attempts.
+        **settings: Options of ``[state_store]`` by name; they win over the environment.
+
+    Returns:
+        The store; close it, or use it as a context manager.
+
+    Raises:
+        ConfigurationError: An option is unknown or has a bad value.
+        StoreError: The store cannot be opened, is too new, or is no Milepost store.
+
+    .. versionadded:: 0.1
+    """
+    loaded = load_settings({"url": url, **settings})
+    metastore = _open(loaded, clock or SystemClock())
+    try:
+        if loaded.backend is not None:
+            metastore = _with_backend(metastore, loaded.backend)
+    except BaseException:
+        metastore.close()
+        raise
+    return Store(metastore, loaded, writer)
+
+
+async def aconnect(
+    url: str | None = None, *, clock: Clock | None = None, writer: Writer = _PYTHON, **settings: Any
+) -> Store:
+    """Open a store without blocking the event loop; as `connect`."""
+    import asyncio
+
+    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, **settings)
+
+
+def _open(settings: Settings, clock: Clock) -> Metastore:
+    url = settings.url
+    if url.startswith("sqlite:///"):
+        from milepost.metastore.sql import SqliteMetastore
+
+        name = unquote(url[len("sqlite:///") :])
+        if not name or name.endswith("/"):
+            raise ConfigurationError(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
+        path = Path(name).expanduser().absolute()
+        return SqliteMetastore(path, clock=clock, policy=settings, synchronous=settings.synchronous)
+    if url in ("memory://", "memory:///"):
+        from milepost.metastore.memory import MemoryMetastore
+
+        return MemoryMetastore(clock=clock, policy=settings)
+    scheme = url.partition(":")[0]
+    raise ConfigurationError(f"no store of the kind {scheme!r} is known to this release; url is sqlite:///FILE or memory://")
+
+
+def _with_backend(metastore: Metastore, dotted: str) -> Metastore:
+    from milepost.metastore.backend import BackendMetastore, MetastoreStateBackend
+
+    module, _, name = dotted.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module), name) if module else None
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"backend {dotted!r} cannot be imported: {error}") from error
+    if not (isinstance(cls, type) and issubclass(cls, BaseStateBackend)):
+        raise ConfigurationError(f"backend {dotted!r} is not a subclass of milepost.BaseStateBackend")
+    if cls is MetastoreStateBackend:
+        return metastore
+    try:
+        backend = cls()
+    except TypeError as error:
+        raise ConfigurationError(f"backend {dotted!r} cannot be made without arguments: {error}") from error
+    return BackendMetastore(metastore, backend)
+
+
+class Store:
+    """Everything that is kept: task state, asset state, instances, runs.
+
+    Safe to use from several threads and tasks, and after a fork.
+
+    Args:
+        metastore: Where it is kept.
+        settings: The settings in force.
+        writer: Who is on record for writes outside of attempts.
+
+    Attributes:
+        instances: The life of task instances.
+        runs: Runs and the results of their tasks.
+        settings: The settings in force.
+
+    .. versionadded:: 0.1
+    """
+
+    def __init__(self, metastore: Metastore, settings: Settings, writer: Writer = _PYTHON) -> None:
+        self._metastore = metastore
+        self._writer = writer
+        self.settings = settings
+        self.instances = Instances(metastore, writer, settings.max_value_bytes)
+        self.runs = Runs(metastore)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.settings!r}>"
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def metastore(self) -> Metastore:
+        """Where everything is kept."""
+        return self._metastore
+
+    def task_store(self, scope: TaskScope, *, attempt: int | None = None) -> TaskStoreAccessor:
+        """Return the accessor of a task instance.
+
+        Args:
+            scope: The task instance.
+            attempt: Open this attempt, as `Instances.open` does, and work as it. `None`: unfenced, for people and tools;
+                the first write records the instance.
+
+        Raises:
+            StaleAttemptError: The attempt is not the current one.
+        """
+        if attempt is not None:
+            return self.instances.open(scope, attempt)["task_store"]  # type: ignore[no-any-return]
+        return self._unfenced(scope)
+
+    async def atask_store(self, scope: TaskScope, *, attempt: int | None = None) -> TaskStoreAccessor:
+        """As `task_store`."""
+        if attempt is not None:
+            return (await self.instances.aopen(scope, attempt))["task_store"]  # type: ignore[no-any-return]
+        return self._unfenced(scope)
+
+    def _unfenced(self, scope: TaskScope) -> TaskStoreAccessor:
+        if not isinstance(scope, TaskScope):
+            raise UnsupportedTypeError(f"task_store takes a TaskScope, not {type(scope).__name__}")
+        handle = Handle(scope, self._writer.encode(scope), logged=self._writer.kind in _LOGGED)
+        return TaskStoreAccessor(self._metastore, handle, self.settings.max_value_bytes)
+
+    def asset_store(self, asset: Any) -> AssetStoreAccessor:
+        """Return the accessor of an asset; an asset not known yet is recorded.
+
+        Args:
+            asset: An `Asset`, an `AssetScope`, or a reference by name or URI.
+
+        Raises:
+            TypeError: Not an asset.
+            AssetNotFoundError: It is given by an id that no asset has.
+            ValueError: Its names lead to two different assets.
+        """
+        return self._asset(*self._metastore.call(self._find(asset)))
+
+    async def aasset_store(self, asset: Any) -> AssetStoreAccessor:
+        """As `asset_store`."""
+        return self._asset(*await self._metastore.acall(self._find(asset)))
+
+    @staticmethod
+    def _find(asset: Any) -> calls.FindAsset:
+        return calls.FindAsset(asset_scope(asset), register=True)
+
+    def _asset(self, number: int, name: str, uri: str) -> AssetStoreAccessor:
+        handle = Handle(AssetScope(number, name, uri), self._writer.encode(), owner_id=number)
+        return AssetStoreAccessor(self._metastore, handle, self.settings.max_value_bytes)
+
+    def clean(self, *, dry_run: bool = False, batch_size: int | None = None) -> CleanReport:
+        """Remove what has expired or is past its time, in bounded batches, beside live traffic.
+
+        Args:
+            dry_run: Remove nothing and report what would go.
+            batch_size: Rows per statement, 1 or more; by default as configured.
+
+        Returns:
+            How many rows went, or would go.
+        """
+        return run(self._metastore, self._collect(dry_run, batch_size))
+
+    async def aclean(self, *, dry_run: bool = False, batch_size: int | None = None) -> CleanReport:
+        """As `clean`."""
+        return await arun(self._metastore, self._collect(dry_run, batch_size))
+
+    def _collect(self, dry_run: bool, batch_size: int | None) -> Program[CleanReport]:
+        if batch_size is not None and batch_size < 1:
+            raise InvalidValueError(f"batch_size must be 1 or more, got {batch_size}")
+        return collection.collect(self.settings, self._metastore.now(), dry_run=dry_run, batch_size=batch_size)
+
+    def verify(self) -> None:
+        """Check the schema and the file, changing nothing.
+
+        Raises:
+            StoreError: Something is wrong with them; the message says what to do.
+        """
+        self._metastore.verify()
+
+    def close(self) -> None:
+        """Give back all connections; calls after it raise `StoreClosedError`."""
+        self._metastore.close()
+
+    async def aclose(self) -> None:
+        """As `close`."""
+        await self._metastore.aclose()
