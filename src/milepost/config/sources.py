@@ -1,21 +1,33 @@
-"""Where a setting comes from: argument, then environment, then default."""
+"""Where a setting comes from: argument, then environment, then file, then default."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.config.settings import OPTIONS, Settings, parse_option
+from milepost.errors import ConfigurationError
 
-__all__ = ["default_url", "load_settings"]
+__all__ = ["Resolved", "config_file", "default_url", "load_settings", "resolve"]
 
-_PREFIX = "MILEPOST__STATE_STORE__"
+_SECTION = "state_store"
+_PREFIX = f"MILEPOST__{_SECTION.upper()}__"
+_FILE = "milepost.cfg"
+
+
+class Resolved(NamedTuple):
+    """One option with its value and the place it came from."""
+
+    value: Any
+    source: str
 
 
 def default_url(environment: Mapping[str, str]) -> str:
     """Return the URL of the SQLite file in ``MILEPOST_HOME`` or else in the user's state folder."""
+    from urllib.parse import quote
+
     home = environment.get("MILEPOST_HOME")
     if home:
         folder = Path(home).expanduser().absolute()
@@ -23,11 +35,67 @@ def default_url(environment: Mapping[str, str]) -> str:
         from platformdirs import user_state_path
 
         folder = user_state_path("milepost", appauthor=False)
-    return f"sqlite:///{folder / 'milepost.db'}"
+    return f"sqlite:///{quote(str(folder / 'milepost.db'))}"
 
 
-def load_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings in force.
+def config_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the configuration file in force, if there is one.
+
+    It is the file that ``MILEPOST_CONFIG`` names, or else ``milepost.cfg`` in the current folder, or else the one in the
+    user's configuration folder.
+
+    Raises:
+        ConfigurationError: ``MILEPOST_CONFIG`` names a file that is not there.
+    """
+    named = environment.get("MILEPOST_CONFIG")
+    if named:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise ConfigurationError(f"environment variable MILEPOST_CONFIG names {named!r}, which is not a file")
+        return path
+    local = Path(_FILE)
+    if local.is_file():
+        return local
+    from platformdirs import user_config_path
+
+    user = user_config_path("milepost", appauthor=False) / _FILE
+    return user if user.is_file() else None
+
+
+def _from_file(path: Path) -> dict[str, Resolved]:
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"), source=str(path))
+    except (configparser.Error, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: not a valid INI file: {' '.join(str(error).split())}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+    if unknown := [name for name in parser.sections() if name != _SECTION] + list(parser.defaults()):
+        raise ConfigurationError(f"{path}: [{unknown[0]}] is unknown to this release; known: [{_SECTION}]")
+    found = {}
+    for name, raw in parser.items(_SECTION) if parser.has_section(_SECTION) else ():
+        place = f"{path} [{_SECTION}]"
+        found[name] = Resolved(parse_option(name, raw, place), place)
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Resolved]:
+    found = {}
+    for variable, raw in environment.items():
+        if not variable.startswith("MILEPOST__"):
+            continue
+        place = f"environment variable {variable}"
+        if not variable.startswith(_PREFIX):
+            raise ConfigurationError(f"{place}: the section is unknown to this release; known: [{_SECTION}]")
+        name = variable[len(_PREFIX) :].lower()
+        found[name] = Resolved(parse_option(name, raw, place), place)
+    return found
+
+
+def resolve(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Resolved]:
+    """Return every option with its value and the place it came from.
 
     Args:
         arguments: Options given in code, by name; `None` counts as not given.
@@ -37,14 +105,19 @@ def load_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] |
         ConfigurationError: An option is unknown or has a bad value; the message names the place it came from.
     """
     environment = os.environ if environment is None else environment
-    values: dict[str, Any] = {option.name: option.default for option in OPTIONS.values()}
-    for variable, raw in environment.items():
-        if variable.startswith(_PREFIX):
-            name = variable[len(_PREFIX) :].lower()
-            values[name] = parse_option(name, raw, f"environment variable {variable}")
+    found = {option.name: Resolved(option.default, "default") for option in OPTIONS.values()}
+    if path := config_file(environment):
+        found |= _from_file(path)
+    found |= _from_environment(environment)
     for name, raw in arguments.items():
         if raw is not None or name not in OPTIONS:
-            values[name] = parse_option(name, raw, "argument")
-    if values["url"] is None:
-        values["url"] = default_url(environment)
-    return Settings(**values)
+            found[name] = Resolved(parse_option(name, raw, "argument"), "argument")
+    if found["url"].value is None:
+        source = "MILEPOST_HOME" if environment.get("MILEPOST_HOME") else "default"
+        found["url"] = Resolved(default_url(environment), source)
+    return found
+
+
+def load_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings in force; arguments and errors as in `resolve`."""
+    return Settings(**{name: found.value for name, found in resolve(arguments, environment).items()})

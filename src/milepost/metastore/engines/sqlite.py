@@ -13,14 +13,15 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import DamagedStoreError, StoreClosedError, StoreUnreachableError
 from milepost.metastore.engines import sqlite_schema as schema
-from milepost.metastore.operations.base import Operation
-from milepost.metastore.statements import Statement, load
+from milepost.metastore.operations.base import Batch, Operation
+from milepost.metastore.statements import BATCH, Statement, load
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -202,9 +203,8 @@ class SqliteEngine:
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
             statement = STATEMENTS[name]
-            if type(parameters) is list:
-                now = (self.clock.now(),) if statement.timed else ()
-                answer = connection.executemany(statement.text, [(*each, *now) for each in parameters]).rowcount
+            if type(parameters) is Batch:
+                answer = self._batch(connection, statement, parameters)
                 continue
             if statement.timed:
                 parameters = (*parameters, self.clock.now())
@@ -212,6 +212,18 @@ class SqliteEngine:
                 answer = connection.execute(statement.text, parameters).rowcount
             else:
                 answer = self._rows(connection, statement.text, parameters)
+
+    def _batch(self, connection: sqlite3.Connection, statement: Statement, batch: Batch) -> int:
+        rows = batch.rows
+        shared = (*batch.shared, self.clock.now()) if statement.timed else batch.shared
+        whole = len(rows) - len(rows) % BATCH
+        count = 0
+        for start in range(0, whole, BATCH):
+            parameters = (*chain.from_iterable(rows[start : start + BATCH]), *shared)
+            count += connection.execute(statement.many, parameters).rowcount
+        if whole < len(rows):
+            count += connection.executemany(statement.text, [(*row, *shared) for row in rows[whole:]]).rowcount
+        return count
 
     def _rows(self, connection: sqlite3.Connection, text: str, parameters: tuple[Any, ...]) -> list[Any]:
         try:

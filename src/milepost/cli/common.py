@@ -1,0 +1,156 @@
+"""What all command groups share: options, the store, output."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from milepost import NEVER_EXPIRE, Store, TaskScope, Writer, connect
+from milepost.errors import InstanceNotFoundError, InvalidValueError
+from milepost.values import loads_strict
+
+__all__ = [
+    "AsJson",
+    "MapIndex",
+    "Url",
+    "data",
+    "fail",
+    "known_instance",
+    "open_store",
+    "parse_retention_text",
+    "parse_value",
+    "plain",
+    "say",
+    "show",
+    "table",
+    "when",
+]
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", help="The store; by default as configured (see `milepost config show`)."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+MapIndex = Annotated[int, typer.Option("--map-index", metavar="N", help="Position in a mapped task; -1: not mapped.")]
+
+
+@contextmanager
+def open_store(url: str | None) -> Iterator[Store]:
+    """Open the store as the command line, so that edits are on record as its."""
+    with connect(url, writer=Writer("cli")) as store:
+        yield store
+
+
+def say(text: str = "") -> None:
+    """Print a line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def fail(text: str) -> None:
+    """Print a line on standard error."""
+    sys.stderr.write(f"milepost: {text}\n")
+
+
+def data(thing: Any) -> Any:
+    """Return records as plain JSON data: times as ISO 8601, scopes and writers as objects."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {field.name: data(getattr(thing, field.name)) for field in fields(thing)}
+    if isinstance(thing, datetime):
+        return thing.isoformat()
+    if isinstance(thing, list | tuple):
+        return [data(item) for item in thing]
+    if isinstance(thing, dict):
+        return {key: data(item) for key, item in thing.items()}
+    return thing
+
+
+def show(thing: Any) -> None:
+    """Print something as JSON."""
+    say(json.dumps(data(thing), ensure_ascii=False, indent=2))
+
+
+def plain(text: str) -> str:
+    """Return a key or a name as it can be shown in one line; what cannot be shown is escaped as in JSON."""
+    return text if text.isprintable() and text == text.strip() else json.dumps(text)
+
+
+def when(moment: datetime | None) -> str:
+    """Return a time as people read it: local, to the second."""
+    return "-" if moment is None else moment.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows in aligned columns, never cut; nothing but the head if there are none."""
+    lines = [list(heads), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    for line in lines:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def known_instance(store: Store, scope: TaskScope) -> None:
+    """Make sure that a task instance is recorded.
+
+    Raises:
+        InstanceNotFoundError: It is not; the message names what is.
+    """
+    if store.instances.get(scope) is not None:
+        return
+    indices = [r.scope.map_index for r in store.instances.list(scope.dag_id, scope.run_id, scope.task_id)]
+    hint = f"; map indices there: {', '.join(map(str, indices[:10]))}" if indices else ""
+    raise InstanceNotFoundError(f"no task instance {scope} is recorded{hint}")
+
+
+def parse_value(text: str, *, string: bool) -> Any:
+    """Return what was given on the command line: JSON, or with ``string`` the text as it is.
+
+    Args:
+        text: The argument; ``-`` stands for standard input.
+        string: Whether ``--string`` was given.
+
+    Raises:
+        InvalidValueError: Not JSON.
+    """
+    if text == "-":
+        raw = sys.stdin.buffer.read()
+        if not string:
+            return loads_strict(raw)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidValueError(f"standard input is not UTF-8 at byte {error.start}") from None
+    if string:
+        return text
+    try:
+        return loads_strict(text)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"{error}; give JSON, or --string to store the text as it is") from None
+
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def parse_retention_text(text: str | None) -> timedelta | None:
+    """Return a retention given as ``90s``, ``30m``, ``6h``, ``2d``, ``1w``, their sum (``1d12h``), ``never`` or ``default``.
+
+    Raises:
+        InvalidValueError: Anything else.
+    """
+    if text is None or text == "default":
+        return None
+    if text == "never":
+        return NEVER_EXPIRE
+    parts = re.findall(r"(\d+)([smhdw])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise InvalidValueError(f"retention {text!r} is not a time; write 90s, 30m, 6h, 2d, 1w, never or default")
+    try:
+        return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+    except OverflowError:
+        raise InvalidValueError(f"retention {text!r} is too long; write never to keep a key for good") from None

@@ -1,0 +1,60 @@
+"""`milepost run`: execute a DAG file on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from milepost.cli.common import Url
+from milepost.errors import InvalidValueError
+from milepost.values import loads_strict
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    app.command("run")(run)
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that declares a DAG.")],
+    dag_id: Annotated[str | None, typer.Argument(metavar="[DAG_ID]", help="Needed where the file declares several.")] = None,
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it.")
+    ] = None,
+    params: Annotated[str | None, typer.Option("--params", metavar="JSON", help="Parameters as a JSON object.")] = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Attempts at the same time.")] = 1,
+    clear: Annotated[
+        list[str] | None, typer.Option("--clear", metavar="TASK", help="Start this task over first; may be repeated.")
+    ] = None,
+    keep_state: Annotated[bool, typer.Option("--keep-state", help="With --clear: keep the keys.")] = False,
+    url: Url = None,
+) -> int:
+    """Run a DAG file; each attempt is a process of its own, and a killed one resumes from the task store.
+
+    Example: milepost run examples/flights.py --run-id r1
+    """
+    from milepost.runner import run_file
+
+    return run_file(
+        file,
+        dag_id,
+        run_id=run_id,
+        params=_params(params),
+        workers=workers,
+        url=url,
+        clear=tuple(clear or ()),
+        keep_state=keep_state,
+    )
+
+
+def _params(text: str | None) -> dict[str, object] | None:
+    if text is None:
+        return None
+    parsed = loads_strict(text)
+    if not isinstance(parsed, dict):
+        raise InvalidValueError(f"--params must be a JSON object, got {text!r}")
+    return parsed
