@@ -1,0 +1,259 @@
+"""The process of one attempt: load the DAG file, open the attempt, run the task, record how it ended.
+
+Run by the runner, which writes an `AttemptSpec` to its standard input. See `ExitCode` for how it exits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from milepost.errors import InstanceNotFoundError, MilepostError, StaleAttemptError, StoreError
+from milepost.runner import results
+from milepost.runner.context import DagRun, TaskInstance, build_context
+from milepost.runner.guard import die_with
+from milepost.runner.load import load_dags
+from milepost.runner.opening import open_attempt
+from milepost.runner.spec import AttemptSpec, ExitCode
+from milepost.runner.view import StoreView, mapped_arguments
+from milepost.scopes import TaskScope
+from milepost.sdk.context import Context, set_current_context
+from milepost.sdk.mapped import MappedTask
+from milepost.sdk.operator import BaseOperator, resolve_references
+from milepost.sdk.references import resolve
+from milepost.store import Store, connect
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from milepost.sdk.dag import DAG
+    from milepost.sdk.node import Task
+
+__all__ = ["main"]
+
+_Ended = Literal["skipped", "failed", "up_for_retry"]
+_CODES: dict[_Ended, int] = {
+    "skipped": ExitCode.SKIPPED,
+    "failed": ExitCode.FAILED,
+    "up_for_retry": ExitCode.UP_FOR_RETRY,
+}
+
+
+def main() -> int:
+    """Run the attempt that standard input describes.
+
+    Returns:
+        The exit code, one of `ExitCode`.
+    """
+    data = sys.stdin.buffer.read()
+    if not data:
+        return ExitCode.NOT_STARTED  # the runner died before it could say what to do
+    spec = AttemptSpec.load(data)
+    die_with(spec.runner)
+    _settle_streams(spec)
+    try:
+        dag = load_dags(spec.file)[spec.dag_id]
+        task = dag.task_dict[spec.task_id]
+    except KeyError as error:
+        return _not_started(spec, f"{spec.file} no longer has {error.args[0]!r}")
+    except MilepostError as error:
+        return _not_started(spec, str(error))
+    _show_logs()
+    try:
+        with connect(**spec.settings) as store:
+            return _Attempt(spec, store, dag, task).run()
+    except StoreError as error:
+        _say(f"task {spec.task_id}: {error}")
+        _tell(spec, "error", str(error))
+        return ExitCode.STORE
+
+
+def _settle_streams(spec: AttemptSpec) -> None:
+    """Give the task an empty standard input and lines that are shown at once, and keep our pipe to ourselves."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.set_inheritable(spec.control, False)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.argv[:] = [spec.file]
+
+
+def _show_logs() -> None:
+    """Show what the task logs, unless the DAG file has set up logging itself."""
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - the attempt's standard error is what the user reads
+
+
+def _tell(spec: AttemptSpec, what: str, text: str) -> None:
+    """Send the runner one line of news; it may be gone."""
+    line = f"{what} {' '.join(text.split())[:500]}\n"
+    try:
+        os.write(spec.control, line.encode(errors="replace"))
+    except BrokenPipeError:
+        _say("the runner is gone")
+
+
+def _not_started(spec: AttemptSpec, reason: str) -> int:
+    _say(f"task {spec.task_id}: {reason}")
+    _tell(spec, "error", reason)
+    return ExitCode.NOT_STARTED
+
+
+class _Attempt:
+    """One attempt, once its task and its store are there."""
+
+    def __init__(self, spec: AttemptSpec, store: Store, dag: DAG, task: Task) -> None:
+        self.spec = spec
+        self.store = store
+        self.dag = dag
+        self.task = task
+        self.scope = TaskScope(spec.dag_id, spec.run_id, spec.task_id, spec.map_index)
+        params = {**dag.params, **task.params, **spec.params}
+        indices = spec.indices
+        self.view = StoreView(store, spec.dag_id, spec.run_id, lambda name: indices.get(name, []), params)
+
+    def run(self) -> int:
+        """Run it from the opening to the record of its end."""
+        try:
+            mapped = self._mapped()
+            opened = open_attempt(self.store, self.scope, self.spec.attempt, self.task, mapped)
+        except StaleAttemptError as error:
+            _say(f"task {self.spec.task_id}: {error}")
+            return ExitCode.STALE
+        except (MilepostError, LookupError, TypeError) as error:
+            return _not_started(self.spec, f"{type(error).__name__}: {error}")
+        try:
+            operator = self._operator(mapped)
+            result = self._execute(operator, self._context(operator, opened))
+            self._keep(operator, result)
+        except BaseException as error:  # noqa: BLE001 - a task may end by SystemExit too, and all of it is recorded
+            return self._ended(error)
+        return self._finish("success", ExitCode.SUCCESS)
+
+    def _mapped(self) -> dict[str, Any] | None:
+        if self.spec.item is None:
+            return None
+        if not isinstance(self.task, MappedTask):
+            raise TypeError(f"task {self.task.task_id!r} is no longer mapped in {self.spec.file}")
+        mapped: dict[str, Any] = resolve(mapped_arguments(self.task, self.spec.item), self.view)
+        return mapped
+
+    def _operator(self, mapped: dict[str, Any] | None) -> BaseOperator:
+        operator = self.task.unmap(mapped or {}) if isinstance(self.task, MappedTask) else self.task
+        if not isinstance(operator, BaseOperator):
+            raise TypeError(f"task {self.task.task_id!r} is {operator!r}, no operator")
+        resolve_references(operator, self.view)
+        return operator
+
+    def _context(self, operator: BaseOperator, opened: dict[str, Any]) -> Context:
+        spec = self.spec
+        moment = datetime.fromisoformat(spec.logical_date)
+        run = DagRun(spec.dag_id, spec.run_id, moment, spec.params)
+        instance = TaskInstance(
+            dag_id=spec.dag_id,
+            run_id=spec.run_id,
+            task_id=spec.task_id,
+            map_index=spec.map_index,
+            try_number=spec.attempt,
+            max_tries=spec.max_tries,
+            task=operator,
+        )
+        return build_context(self.dag, operator, instance, run, opened)
+
+    def _execute(self, operator: BaseOperator, context: Context) -> Any:
+        if type(operator).on_kill is not BaseOperator.on_kill:
+            _call_on_term(operator)
+        set_current_context(context)
+        _tell(self.spec, "started", "")
+        operator.pre_execute(context)
+        result = operator.execute(context)
+        if hasattr(result, "__await__"):
+            import asyncio
+
+            result = asyncio.run(_wait_for(result))
+        operator.post_execute(context, result)
+        return result
+
+    def _keep(self, operator: BaseOperator, result: Any) -> None:
+        """Store the result.
+
+        Raises:
+            TypeError: It is of a type that cannot be passed on.
+        """
+        task_id = self.spec.task_id
+        if operator.multiple_outputs and result is not None and not isinstance(result, dict):
+            raise TypeError(f"the result of task {task_id!r}: multiple_outputs needs a dict, not {type(result).__name__}")
+        self.store.runs.put_result(self.scope, self.spec.attempt, results.encode(result, task_id))
+
+    def _ended(self, error: BaseException) -> int:
+        """Record and show how an exception ended the attempt."""
+        # By name: the exception may be Airflow's own, where both are installed.
+        names = {cls.__name__ for cls in type(error).__mro__}
+        state: _Ended
+        if "AirflowSkipException" in names:
+            state = "skipped"
+            _say(f"task {self.spec.task_id}: skipped{f': {error}' if str(error) else ''}")
+        else:
+            state = "up_for_retry" if self.spec.retry and "AirflowFailException" not in names else "failed"
+            _show(self.spec, error)
+            _tell(self.spec, "error", _one_line(error))
+        return self._finish(state, _CODES[state])
+
+    def _finish(self, state: Literal["success"] | _Ended, code: int) -> int:
+        try:
+            self.store.instances.finish(self.scope, self.spec.attempt, state)
+        except (StaleAttemptError, InstanceNotFoundError) as error:
+            _say(f"task {self.spec.task_id}: {error}")
+            return ExitCode.STALE
+        return code
+
+
+async def _wait_for(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _call_on_term(operator: BaseOperator) -> None:
+    """Let the operator clean up when the runner stops the attempt."""
+    import signal
+
+    def stop(number: int, _: object) -> None:
+        try:
+            operator.on_kill()
+        finally:
+            os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _show(spec: AttemptSpec, error: BaseException) -> None:
+    """Print an exception with the user's part of the traceback."""
+    import traceback
+
+    _say(f"task {spec.task_id}, attempt {spec.attempt}:")
+    shown = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
+    _say("".join(shown).rstrip())
+
+
+def _users_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback from the first frame on that is not Milepost's; all of it if every frame is."""
+    package = __file__.removesuffix("runner/attempt.py")
+    part = trace
+    while part is not None and part.tb_frame.f_code.co_filename.startswith(package):
+        part = part.tb_next
+    return part if part is not None else trace
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+"""What the runner shows: one line for each event, or on a terminal a live view; a summary at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.live import Live
+
+    from milepost.runner.plan import Start
+
+__all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "progress_text"]
+
+_LOG_INTERVAL: Final = 5.0
+"""Seconds between two lines about the progress of one task instance, where it is logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the summary.
+
+    Args:
+        task_id: The task.
+        map_index: The position, -1 if not mapped.
+        state: How it ended.
+        attempts: The number of its latest attempt; 0 if it never ran.
+        seconds: How long the latest attempt took, if known.
+        error: What went wrong in it, if known.
+    """
+
+    task_id: str
+    map_index: int
+    state: str
+    attempts: int
+    seconds: float | None
+    error: str | None
+
+
+def label(task_id: str, map_index: int) -> str:
+    """Return how a task instance is called."""
+    return task_id if map_index < 0 else f"{task_id}[{map_index}]"
+
+
+def _share(value: Any) -> float | None:
+    """Return how much is done, 0 to 1, where both numbers are known."""
+    if not isinstance(value, dict):
+        return None
+    done: Any = value.get("done")
+    total: Any = value.get("total")
+    if type(done) not in (int, float) or type(total) not in (int, float) or not total > 0:
+        return None
+    return float(min(max(done / total, 0.0), 1.0))
+
+
+def progress_text(value: Any) -> str | None:
+    """Return the value of the key ``progress`` as text; `None` if it is not of the documented shape.
+
+    Args:
+        value: ``{"done": n, "total": m, "message": "…"}``; total and message may be missing.
+    """
+    if not isinstance(value, dict) or type(value.get("done")) not in (int, float):
+        return None
+    message, share = value.get("message"), _share(value)
+    text = str(value["done"])
+    if share is not None:
+        text = f"{text}/{value['total']} ({share:.0%})"
+    return f"{text} {message}" if isinstance(message, str) and message else text
+
+
+class Display:
+    """Logs events to standard error, one line each, and passes on what tasks print.
+
+    Args:
+        prefixed: Whether lines of tasks begin with the task's name (several run at once).
+        as_json: Whether standard output is for the summary as JSON alone.
+    """
+
+    interval: float = _LOG_INTERVAL
+    """Seconds between two looks at the progress of running tasks."""
+
+    def __init__(self, *, prefixed: bool, as_json: bool) -> None:
+        self._prefixed = prefixed
+        self._as_json = as_json
+        self._shown: dict[str, str] = {}
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Show one line about the run."""
+        self._write(sys.stderr, f"{time.strftime('%H:%M:%S')} {text}")
+
+    def output(self, start: Start, line: str, *, error: bool) -> None:
+        """Show a line that a task printed."""
+        text = f"[{label(start.task_id, start.map_index)}] {line}" if self._prefixed else line
+        self._write(sys.stderr if error or self._as_json else sys.stdout, text)
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        stream.write(text + "\n")
+        stream.flush()
+
+    def started(self, start: Start) -> None:
+        """Show that an attempt was started."""
+        self.note(f"{label(start.task_id, start.map_index)}: attempt {start.attempt} started")
+
+    def ended(self, start: Start, text: str) -> None:
+        """Show how an attempt ended."""
+        self._shown.pop(label(start.task_id, start.map_index), None)
+        self.note(f"{label(start.task_id, start.map_index)}: {text}")
+
+    def progress(self, start: Start, value: Any) -> None:
+        """Show how far a running task says that it is."""
+        name, text = label(start.task_id, start.map_index), progress_text(value)
+        if text is not None and self._shown.get(name) != text:
+            self._shown[name] = text
+            self.note(f"{name}: progress {text}")
+
+    def refresh(self) -> None:
+        """Bring the view up to date."""
+
+    def summary(self, head: dict[str, Any], rows: Sequence[Row]) -> None:
+        """Show how the run ended.
+
+        Args:
+            head: What is said of the run: ``dag_id``, ``run_id``, ``state``.
+            rows: Its task instances.
+        """
+        if self._as_json:
+            tasks = [
+                {
+                    "task_id": row.task_id,
+                    "map_index": row.map_index,
+                    "state": row.state,
+                    "attempts": row.attempts,
+                    "seconds": None if row.seconds is None else round(row.seconds, 3),
+                    "error": row.error,
+                }
+                for row in rows
+            ]
+            self._write(sys.stdout, json.dumps({**head, "tasks": tasks}, ensure_ascii=False))
+            return
+        cells = [("task", "state", "attempts", "duration")]
+        for row in rows:
+            duration = "" if row.seconds is None else f"{row.seconds:.2f} s"
+            cells.append((label(row.task_id, row.map_index), row.state, str(row.attempts), duration))
+        widths = [max(len(line[column]) for line in cells) for column in range(4)]
+        for line in cells:
+            parts = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
+            self._write(sys.stdout, "  ".join(parts).rstrip())
+        self._write(sys.stdout, f"run {head['run_id']} of DAG {head['dag_id']}: {head['state']}")
+
+
+class LiveDisplay(Display):
+    """Shows the running tasks with their progress at the foot of a terminal, and events above.
+
+    Args:
+        prefixed: As in `Display`.
+        as_json: As in `Display`.
+    """
+
+    interval = 0.5
+
+    def __init__(self, *, prefixed: bool, as_json: bool) -> None:
+        super().__init__(prefixed=prefixed, as_json=as_json)
+        self._running: dict[str, tuple[float, Any]] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> Display:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True, highlight=False, markup=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        super().__exit__()
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        # On the same terminal, lines go above the live part; a redirected standard output gets them plain.
+        if self._live is None or not stream.isatty():
+            super()._write(stream, text)
+        else:
+            self._live.console.print(text, soft_wrap=True)
+
+    def started(self, start: Start) -> None:
+        """Show that an attempt was started."""
+        self._running[label(start.task_id, start.map_index)] = (time.monotonic(), None)
+        super().started(start)
+        self.refresh()
+
+    def ended(self, start: Start, text: str) -> None:
+        """Show how an attempt ended."""
+        self._running.pop(label(start.task_id, start.map_index), None)
+        super().ended(start, text)
+        self.refresh()
+
+    def progress(self, start: Start, value: Any) -> None:
+        """Show how far a running task says that it is."""
+        name = label(start.task_id, start.map_index)
+        if name in self._running:
+            self._running[name] = (self._running[name][0], value)
+
+    def refresh(self) -> None:
+        """Draw the running tasks anew."""
+        if self._live is None:
+            return
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        now = time.monotonic()
+        for name, (since, value) in self._running.items():
+            text = progress_text(value)
+            share = _share(value)
+            bar = ProgressBar(total=1, completed=share, width=30) if share is not None else ""
+            table.add_row(name, bar, text or "", f"{now - since:.0f} s")
+        self._live.update(table, refresh=True)
+
+
+def make_display(*, workers: int, as_json: bool) -> Display:
+    """Return the live view if standard error is a terminal, otherwise the log."""
+    kind = LiveDisplay if sys.stderr.isatty() else Display
+    return kind(prefixed=workers > 1, as_json=as_json)

@@ -1,0 +1,260 @@
+"""`BaseOperator`: a task written as a class."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABCMeta
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from milepost.sdk.building import current_build, place, prefixed
+from milepost.sdk.errors import DagDefinitionError, reject_unknown
+from milepost.sdk.location import call_site
+from milepost.sdk.node import Task, link_sources
+from milepost.sdk.options import options_of
+from milepost.sdk.references import RunView, resolve
+from milepost.sdk.settings import TASK_ARGUMENTS, read_settings
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from milepost.sdk.context import Context
+    from milepost.sdk.dag import DAG
+    from milepost.sdk.group import TaskGroup
+    from milepost.sdk.location import Location
+    from milepost.sdk.mapped import Partial
+    from milepost.sdk.rules import TriggerRule
+
+__all__ = [
+    "BaseOperator",
+    "OperatorMeta",
+    "accepted_arguments",
+    "operator_arguments",
+    "refuse_templates",
+    "resolve_references",
+]
+
+T = TypeVar("T")
+Op = TypeVar("Op", bound="BaseOperator")
+_Placed = tuple["DAG", "TaskGroup | None", dict[str, Any]]
+
+_OWN_ARGUMENTS = frozenset({"task_id", "dag", "task_group", "default_args"})
+
+
+def operator_arguments() -> frozenset[str]:
+    """Return the names that `BaseOperator` itself takes."""
+    return TASK_ARGUMENTS | _OWN_ARGUMENTS
+
+
+def accepted_arguments(cls: type) -> dict[str, inspect.Parameter]:
+    """Return the arguments that an operator class adds to those of `BaseOperator`.
+
+    Classes up the inheritance count as long as each passes on what it does not know (``**kwargs``).
+    """
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if base is BaseOperator:
+            break
+        init = base.__dict__.get("__init__")
+        if init is None:
+            continue
+        parameters = list(inspect.signature(init).parameters.values())[1:]
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return found
+
+
+class OperatorMeta(ABCMeta):
+    """Gives each operator its line, its ``default_args`` and its place in the DAG."""
+
+    def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T:
+        """Make an operator; inside `milepost.sdk.building.detached`, one that stands in no DAG."""
+        if not issubclass(cls, BaseOperator):  # pragma: no cover - the metaclass belongs to that class alone
+            raise TypeError(f"{cls.__name__} is no operator")
+        extra = accepted_arguments(cls)
+        build = current_build()
+        if build is not None:
+            return _construct(cls, args, kwargs, build.where, (build.dag, None, {}))
+        where = call_site()
+        dag, group, defaults = place(kwargs, where)
+        reject_unknown("default_args", kwargs.get("default_args") or {}, TASK_ARGUMENTS | set(extra), where)
+        filled = list(inspect.signature(cls.__init__).parameters)[1 : len(args) + 1]
+        inherited = {name: defaults[name] for name in extra if name in defaults and name not in filled}
+        task = _construct(cls, args, {**inherited, **kwargs}, where, (dag, group, defaults))
+        task._check()
+        dag.known_defaults.update(extra)
+        dag.add_task(task)
+        link_sources(task)
+        return task
+
+
+def _construct(cls: type[Op], args: tuple[Any, ...], kwargs: dict[str, Any], where: Location, placed: _Placed) -> Op:
+    task = cls.__new__(cls)
+    # Before __init__, which needs both.
+    task.defined_at = where
+    task._placed = placed
+    task.__init__(*args, **kwargs)  # type: ignore[misc] # what `type.__call__` does
+    if not hasattr(task, "task_id"):
+        raise DagDefinitionError(f"{cls.__name__}.__init__ does not call super().__init__(**kwargs)", where)
+    return task
+
+
+class BaseOperator(Task, metaclass=OperatorMeta):
+    """A task written as a class with `execute`.
+
+    Args:
+        task_id: The task's id in its DAG, of at most 250 characters.
+        retries: How often it is tried again after a failed attempt; default 0.
+        retry_delay: The wait before each retry, a `timedelta` or seconds; default none.
+        execution_timeout: How long an attempt may run, a `timedelta` or seconds.
+        trigger_rule: When it runs, in terms of the tasks directly before it; default ``all_success``.
+        inlets: Assets that it reads.
+        outlets: Assets that it writes.
+        params: Parameters of this task, over those of the DAG.
+        multiple_outputs: Whether it returns a dict whose items other tasks take one by one.
+        default_args: Defaults for this task, over those of its DAG and group.
+        dag: The DAG; by default the one whose ``with`` block this is in.
+        task_group: The group; by default the one whose ``with`` block this is in.
+        others: Arguments that only a scheduler reads (see `milepost.sdk.settings.SCHEDULER_ONLY`).
+
+    Raises:
+        DagDefinitionError: An argument is unknown or not what it takes; the message names the line.
+
+    .. versionadded:: 0.1
+    """
+
+    template_fields: ClassVar[tuple[str, ...] | list[str] | str] = ()
+
+    _placed: _Placed
+
+    def __init__(
+        self,
+        *,
+        task_id: str,
+        retries: int | None = None,
+        retry_delay: timedelta | float | None = None,
+        execution_timeout: timedelta | float | None = None,
+        trigger_rule: TriggerRule | str | None = None,
+        inlets: Any = None,
+        outlets: Any = None,
+        params: Mapping[str, Any] | None = None,
+        multiple_outputs: bool | None = None,
+        default_args: Mapping[str, Any] | None = None,  # noqa: ARG002 - read before __init__ runs; so are the next two
+        dag: DAG | None = None,  # noqa: ARG002
+        task_group: TaskGroup | None = None,  # noqa: ARG002
+        **others: Any,
+    ) -> None:
+        reject_unknown(
+            type(self).__name__,
+            others,
+            operator_arguments() | set(accepted_arguments(type(self))),
+            self.defined_at,
+        )
+        self.dag, self.task_group, defaults = self._placed
+        self.task_id = prefixed(task_id, self.task_group, self.defined_at)
+        given = {
+            "retries": retries,
+            "retry_delay": retry_delay,
+            "execution_timeout": execution_timeout,
+            "trigger_rule": trigger_rule,
+            "inlets": inlets,
+            "outlets": outlets,
+            "params": params,
+            "multiple_outputs": multiple_outputs,
+        }
+        self._settle(read_settings(given, defaults, task_id, self.defined_at))
+        self.milepost_options = options_of(type(self))
+
+    def execute(self, context: Context) -> Any:
+        """Do the work; subclasses define it.
+
+        Args:
+            context: What the task knows about its run; the stores are in it.
+
+        Returns:
+            The task's result, or `None`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no execute(context)")
+
+    def pre_execute(self, context: Context) -> None:
+        """Run right before `execute`."""
+
+    def post_execute(self, context: Context, result: Any = None) -> None:
+        """Run right after `execute` returned."""
+
+    def on_kill(self) -> None:
+        """Run when the attempt is told to stop: by its time-out, or because the runner is stopped."""
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger named after the class."""
+        import logging
+
+        return logging.getLogger(f"{type(self).__module__}.{type(self).__qualname__}")
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Partial:
+        """Give the arguments that all mapped instances share; `Partial.expand` gives the others."""
+        from milepost.sdk.mapped import Partial
+
+        return Partial(cls, kwargs, call_site())
+
+    def _reference_values(self) -> list[Any]:
+        """Return the attributes in which references to other tasks may stand."""
+        return [value for name, value in vars(self).items() if name not in _STRUCTURE]
+
+    def _check(self) -> None:
+        """Refuse what would go wrong in silence.
+
+        Raises:
+            DagDefinitionError: There is no `execute`, or a template that nothing would render.
+        """
+        kind = type(self)
+        if kind.execute is BaseOperator.execute:
+            raise DagDefinitionError(f"operator {kind.__name__} of task {self.task_id!r} has no execute()", self.defined_at)
+        refuse_templates(kind, vars(self), self.task_id, self.defined_at)
+
+
+_STRUCTURE = frozenset({"dag", "task_group", "_placed", "defined_at", "milepost_options"})
+
+
+def refuse_templates(cls: type[BaseOperator], values: Mapping[str, Any], task_id: str, where: Any) -> None:
+    """Refuse templates in the fields that Airflow would render.
+
+    Raises:
+        DagDefinitionError: A field of ``template_fields`` holds a template.
+    """
+    fields = (cls.template_fields,) if isinstance(cls.template_fields, str) else cls.template_fields
+    for name in fields:
+        if _holds_template(values.get(name)):
+            raise DagDefinitionError(
+                f"{name!r} of task {task_id!r} holds a template, and the local runner renders none; "
+                "read the value from the context in execute()",
+                where,
+            )
+
+
+def _holds_template(value: Any) -> bool:
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, dict):
+        return any(_holds_template(part) for part in value.values())
+    return isinstance(value, (list, tuple, set)) and any(_holds_template(part) for part in value)
+
+
+def resolve_references(operator: BaseOperator, view: RunView) -> None:
+    """Put values in place of the references in an operator's attributes.
+
+    Args:
+        operator: The operator, in the process that will run it.
+        view: The run.
+    """
+    for name, value in list(vars(operator).items()):
+        if name not in _STRUCTURE:
+            resolved = resolve(value, view)
+            if resolved is not value:
+                setattr(operator, name, resolved)
