@@ -7,8 +7,8 @@ from typing import Any
 
 from milepost import calls
 from milepost.calls import PLAIN, Handle, Item, Stored
-from milepost.errors import DamagedEntryError, UnsupportedTypeError, VersionConflictError
-from milepost.metastore.operations.base import Environment, Operation, guard_read, guard_write, owner_of
+from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
+from milepost.metastore.operations.base import Batch, Environment, Operation, guard_read, guard_write, owner_of
 from milepost.retention import Retention
 from milepost.scopes import TaskScope, prefix_end, run_hash
 from milepost.values import decode, encode
@@ -122,7 +122,7 @@ def _write(
     if replace:
         yield "entry_replace", (owner, key, text, encoding, version, handle.writer)
     else:
-        yield "entry_put", (owner, key, text, encoding, version, retention, handle.writer)
+        yield "entry_put", (*item, owner, retention, handle.writer)
 
 
 def put(call: calls.Put, environment: Environment) -> Operation[None]:
@@ -134,7 +134,7 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
         for item in call.items:
             yield from _write(handle, owner, item, call.retention, environment)
     else:
-        yield "entry_put", [(owner, *item, call.retention, handle.writer) for item in call.items]
+        yield "entry_put", Batch(call.items, (owner, call.retention, handle.writer))
 
 
 def put_default(call: calls.PutDefault, environment: Environment) -> Operation[tuple[Any, Any]]:
@@ -174,13 +174,18 @@ def increment(call: calls.Increment, environment: Environment) -> Operation[int 
     old: Any = 0
     if rows:
         text, encoding = rows[0]
+        if encoding != PLAIN:
+            raise DamagedEntryError(call.key, f"its encoding {encoding!r} is unknown to this release")
         try:
-            old = decode(text) if encoding == PLAIN else text
+            old = decode(text)
         except ValueError as error:
             raise DamagedEntryError(call.key, str(error)) from error
     if type(old) not in (int, float):
         raise UnsupportedTypeError(f"cannot increment {call.key!r}: it holds a {type(old).__name__}, not a number")
-    new = old + call.by
+    try:
+        new = old + call.by
+    except OverflowError as error:  # a float to an int beyond all floats
+        raise InvalidValueError(f"cannot increment {call.key!r} by {call.by!r}: {error}") from error
     item = Item(call.key, encode(new, 0), PLAIN, call.version)
     yield from _write(call.handle, owner, item, None, environment, replace=bool(rows))
     return new  # type: ignore[no-any-return]
