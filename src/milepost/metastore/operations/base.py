@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from milepost.abc import Policy
 from milepost.calls import Handle
@@ -13,6 +13,7 @@ from milepost.errors import AssetNotActiveError, AssetNotFoundError, StaleAttemp
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = [
+    "Batch",
     "Environment",
     "Operation",
     "guard_read",
@@ -27,8 +28,20 @@ R = TypeVar("R")
 Operation = Generator[tuple[str, Any], Any, R]
 """Yields (statement, parameters), receives rows or a count, returns the answer.
 
-A list of parameter tuples runs a statement that writes once for each of them.
+A `Batch` instead of parameters runs a statement for many rows.
 """
+
+
+class Batch(NamedTuple):
+    """The parameters of a statement for many rows.
+
+    Args:
+        rows: What differs from row to row.
+        shared: What all rows share.
+    """
+
+    rows: Sequence[tuple[Any, ...]]
+    shared: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

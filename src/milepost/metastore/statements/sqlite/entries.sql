@@ -48,17 +48,17 @@ ON CONFLICT (owner_id, key) DO UPDATE SET
     updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
     writer = excluded.writer, value = excluded.value
 
--- entry_put!(owner, key, text, encoding, version, retention, writer)
+-- entry_put!(key, text, encoding, version | owner, retention, writer)
 -- Write or overwrite; the caller has checked owner and fence in this transaction. Over an expired row it is a create.
 INSERT INTO entries (
     owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
 )
-VALUES (
+VALUES {(
     :owner, :key, :encoding, :version, :now, :now,
     CASE WHEN :retention > 0 THEN :now + :retention END,
     CASE WHEN :retention IS NULL THEN :now / 86400000000 END,
     :writer, :text
-)
+)}
 ON CONFLICT (owner_id, key) DO UPDATE SET
     encoding = excluded.encoding, version = excluded.version,
     created_at = CASE WHEN expires_at <= excluded.updated_at THEN excluded.created_at ELSE created_at END,
