@@ -32,7 +32,7 @@ check: $(VENV)/.dev  ## lint, formatting, types, layers
 	$(BIN)/lint-imports --no-logo
 
 bench: $(VENV)/.bench  ## measure, beside other libraries
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --rows 10000000
 
 clean:  ## remove .venv, builds and caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
