@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,9 @@ def real(thing: Any) -> Any:
     return thing.real if isinstance(thing, Twin) else thing
 
 
-def as_writer(store: Any, writer: Writer) -> Any:
-    """Return the same store used by somebody else."""
-    other = Store(real(store).metastore, store.settings, writer)
+def as_writer(store: Any, writer: Writer, **settings: Any) -> Any:
+    """Return the same store used by somebody else, perhaps with other settings."""
+    other = Store(real(store).metastore, dataclasses.replace(store.settings, **settings), writer)
     return Twin(other, store._loops) if isinstance(store, Twin) else other
 
 

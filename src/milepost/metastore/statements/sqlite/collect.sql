@@ -15,19 +15,21 @@ WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
   AND NOT EXISTS (
     SELECT 1 FROM instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
       AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
-        SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff))
+        SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+          AND (s.expires_at IS NULL OR s.expires_at > :now)))
   )
 
 -- retired_delete!(cutoff, unfinished_cutoff, batch)
 -- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
--- gave a sign of life since unfinished_cutoff.
+-- gave a sign of life since unfinished_cutoff. An expired row is none: it goes too, and a dry run must say the same.
 DELETE FROM entries WHERE (owner_id, key) IN (
     SELECT e.owner_id, e.key FROM entries AS e
     WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
       AND NOT EXISTS (
         SELECT 1 FROM instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
           AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
-            SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff))
+            SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+              AND (s.expires_at IS NULL OR s.expires_at > :now)))
       )
     LIMIT :batch
 )
