@@ -5,6 +5,7 @@ Run by the runner, which writes an `AttemptSpec` to its standard input. See `Exi
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from datetime import datetime
@@ -52,6 +53,8 @@ def main() -> int:
         return ExitCode.NOT_STARTED  # the runner died before it could say what to do
     spec = AttemptSpec.load(data)
     die_with(spec.runner)
+    # Off while our own modules were imported, which makes no garbage.
+    gc.enable()
     _settle_streams(spec)
     try:
         dag = load_dags(spec.file)[spec.dag_id]

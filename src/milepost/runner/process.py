@@ -203,7 +203,11 @@ def launch(
     """
     news_in, news_out = os.pipe()
     index = "" if start.map_index < 0 else f"[{start.map_index}]"
-    boot = f"import sys; sys.path[:] = {json.dumps(path)}; from milepost.runner.attempt import main; sys.exit(main())"
+    # Garbage collection is off while modules are imported, which make none; the attempt turns it on again.
+    boot = (
+        f"import gc, sys; gc.disable(); sys.path[:] = {json.dumps(path)}; "
+        "from milepost.runner.attempt import main; sys.exit(main())"
+    )
     # The last arguments are for people who look at the list of processes.
     command = [sys.executable, "-c", boot, "milepost", f"{start.task_id}{index}", f"attempt {start.attempt}"]
     try:

@@ -10,9 +10,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NoReturn
-from uuid import UUID
 
 from milepost.runner.errors import ResultDamagedError
 
@@ -39,13 +37,25 @@ def _datetime(value: datetime) -> Any:
     return _tagged("datetime", value.isoformat())
 
 
-_LEAVES: Final[dict[type, Callable[[Any], Any]]] = {
-    datetime: _datetime,
-    date: lambda value: _tagged("date", value.isoformat()),
-    timedelta: lambda value: _tagged("timedelta", [value.days, value.seconds, value.microseconds]),
-    Decimal: lambda value: _tagged("decimal", str(value)),
-    UUID: lambda value: _tagged("uuid", str(value)),
-}
+def _leaf(value: Any) -> Any:
+    """Return the tagged form of a value without parts; `None` for one of another type."""
+    kind = type(value)
+    if kind is datetime:
+        return _datetime(value)
+    if kind is date:
+        return _tagged("date", value.isoformat())
+    if kind is timedelta:
+        return _tagged("timedelta", [value.days, value.seconds, value.microseconds])
+    # Imported where they are needed: every attempt imports this module, and few results hold them.
+    if kind.__name__ == "Decimal":
+        from decimal import Decimal
+
+        return _tagged("decimal", str(value)) if kind is Decimal else None
+    if kind.__name__ == "UUID":
+        from uuid import UUID
+
+        return _tagged("uuid", str(value)) if kind is UUID else None
+    return None
 
 
 def _plain(value: Any, path: str, depth: int) -> Any:
@@ -55,8 +65,9 @@ def _plain(value: Any, path: str, depth: int) -> Any:
         if kind is float and not math.isfinite(value):
             raise ValueError(f"{path} is {value!r}, which JSON has no number for")
         return value
-    if kind in _LEAVES:
-        return _LEAVES[kind](value)
+    leaf = _leaf(value)
+    if leaf is not None:
+        return leaf
     if depth >= MAX_DEPTH:
         raise ValueError(f"{path[:80]} is nested deeper than {MAX_DEPTH} levels, or contains itself")
     if kind is list:
@@ -136,14 +147,26 @@ def _read_datetime(value: Any) -> datetime:
     return datetime.fromisoformat(value[0]).astimezone(ZoneInfo(value[1]))
 
 
+def _read_decimal(value: str) -> Any:
+    from decimal import Decimal
+
+    return Decimal(value)
+
+
+def _read_uuid(value: str) -> Any:
+    from uuid import UUID
+
+    return UUID(value)
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "tuple": tuple,
     "set": set,
     "datetime": _read_datetime,
     "date": date.fromisoformat,
     "timedelta": lambda value: timedelta(*value),
-    "decimal": Decimal,
-    "uuid": UUID,
+    "decimal": _read_decimal,
+    "uuid": _read_uuid,
     "dict": dict,
 }
 

@@ -236,7 +236,7 @@ class Runner:
         expansion = self.expansions.get(start.task_id)
         if expansion is None:
             return None
-        item = MappedItem()
+        item = MappedItem({}, {})
         positions = expansion.positions(start.map_index)
         for name, value in expansion.at(positions).items():
             try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["AttemptSpec", "ExitCode", "MappedItem"]
 
@@ -28,8 +27,7 @@ class ExitCode:
     """The store could not be reached to record the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class MappedItem:
+class MappedItem(NamedTuple):
     """The mapped arguments of one instance.
 
     Args:
@@ -37,12 +35,11 @@ class MappedItem:
         own: Arguments that the codec cannot hold: their position in the list in the file.
     """
 
-    sent: dict[str, str] = field(default_factory=dict)
-    own: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, str]
+    own: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptSpec:
+class AttemptSpec(NamedTuple):
     """One attempt.
 
     Args:
@@ -81,12 +78,12 @@ class AttemptSpec:
 
     def dump(self) -> bytes:
         """Return the specification as JSON."""
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(self._asdict()).encode()
 
     @classmethod
     def load(cls, data: bytes) -> AttemptSpec:
         """Return the specification that `dump` wrote."""
         fields = json.loads(data)
         if fields["item"] is not None:
-            fields["item"] = MappedItem(**fields["item"])
+            fields["item"] = MappedItem(*fields["item"])
         return cls(**fields)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.errors import MilepostError
 from milepost.scopes import MAX_ID_CHARS, check_text
@@ -32,8 +31,7 @@ _open_dags: list[DAG] = []
 _builds: list[Detached] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Detached:
+class Detached(NamedTuple):
     """An operator being made for one mapped instance: it belongs to a DAG and is not added to it."""
 
     dag: DAG

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
 
@@ -17,8 +16,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 _ATTRIBUTE: Final = "__milepost_options__"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """Options of one task; `None` leaves a choice to the configuration.
 
     Args:

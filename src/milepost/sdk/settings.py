@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from milepost.assets import asset_scope, is_alias
 from milepost.sdk.errors import DagDefinitionError
@@ -36,8 +35,7 @@ SCHEDULER_ONLY: Final = frozenset(
 """Arguments that only a scheduler or a web page reads: accepted, without effect here."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSettings:
+class TaskSettings(NamedTuple):
     """How a task is run.
 
     Args:

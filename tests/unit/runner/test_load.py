@@ -1,0 +1,109 @@
+"""Loading DAG files: what is found, and how failures name the place."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from milepost.runner import DagLoadError, RunnerUsageError, load_dags
+from milepost.runner.load import choose_dag
+
+
+@pytest.fixture(autouse=True)
+def _keep_modules(monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def write(folder, text):
+    path = folder / "pipeline.py"
+    path.write_text(text)
+    return path
+
+
+HEAD = "from milepost.sdk import DAG, dag, task\n"
+
+
+def test_dags_in_the_order_of_the_file(tmp_path):
+    """Every DAG that the file makes is found, wherever it is kept."""
+    path = write(tmp_path, HEAD + "def hide():\n    DAG('b')\nhide()\nDAG('a')\n@dag\ndef c(): pass\nc()\n")
+    assert list(load_dags(path)) == ["b", "a", "c"]
+
+
+def test_imports_from_its_own_folder(tmp_path):
+    """A DAG file imports modules that lie beside it."""
+    (tmp_path / "beside_the_dag.py").write_text("NAME = 'found'\n")
+    assert list(load_dags(write(tmp_path, HEAD + "from beside_the_dag import NAME\nDAG(NAME)\n"))) == ["found"]
+
+
+def test_dataclasses_and_main_guard(tmp_path):
+    """The file is a proper module: dataclasses work in it, and it is not __main__."""
+    text = (
+        "from __future__ import annotations\n"
+        + HEAD
+        + "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n"
+        "DAG('a')\nif __name__ == '__main__':\n    raise SystemExit(3)\n"
+    )
+    assert list(load_dags(write(tmp_path, text))) == ["a"]
+
+
+def test_quick_edit_is_seen(tmp_path):
+    """A file that was changed within a second, at the same size, is read anew."""
+    assert list(load_dags(write(tmp_path, HEAD + "DAG('one')\n"))) == ["one"]
+    assert list(load_dags(write(tmp_path, HEAD + "DAG('two')\n"))) == ["two"]
+    assert not (tmp_path / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\ny = (\n", r"pipeline\.py:2: '\(' was never closed"),
+        ("\n\n1 / 0\n", r"pipeline\.py:3: ZeroDivisionError: division by zero$"),
+        ("import nowhere_to_be_found\n", r"pipeline\.py:1: ModuleNotFoundError: .*nowhere_to_be_found"),
+        ("from milepost.sdk import DAG, AssetWhatever\n", r"pipeline\.py:1: ImportError: .*AssetWhatever"),
+        ("import sys\nsys.exit(0)\n", r"pipeline\.py:2: SystemExit: 0"),
+        ("import json\n\njson.loads('{')\n", r"pipeline\.py:3: json.*JSONDecodeError.*\(raised at .*decoder\.py:\d+\)"),
+        (HEAD + "DAG('a', wrong=1)\n", r"pipeline\.py:2: DAG has no argument 'wrong'"),
+        (HEAD + "DAG('a')\nDAG('a')\n", r"pipeline\.py:3: DAG id 'a' is taken already, at .*pipeline\.py:2"),
+        (HEAD + "DAG('a', default_args={'wrong': 1})\n", r"pipeline\.py:2: default_args .*'wrong'"),
+        ("x = 1\n", r"pipeline\.py:1: the file makes no DAG"),
+        (HEAD + "@dag\ndef a(): pass\n", r"pipeline\.py:2: the function under @dag is never called"),
+        ("x = '\0'\n", r"pipeline\.py:1: "),
+    ],
+)
+def test_failure_names_file_and_line(tmp_path, text, message):
+    """A file that does not load says in one line where and why."""
+    with pytest.raises(DagLoadError, match=message) as caught:
+        load_dags(write(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_file_that_is_no_text(tmp_path):
+    """A file that is no Python source is named."""
+    path = tmp_path / "pipeline.py"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DagLoadError, match=re.escape(f"{path}:1:")):
+        load_dags(path)
+
+
+def test_missing_file_is_named(tmp_path):
+    """A missing file is named."""
+    with pytest.raises(DagLoadError, match=r"cannot read the DAG file .*gone\.py: No such file"):
+        load_dags(tmp_path / "gone.py")
+
+
+def test_choosing_a_dag(tmp_path):
+    """The only DAG needs no name; of several, one has to be named, and the message lists them."""
+    one = load_dags(write(tmp_path, HEAD + "DAG('a')\n"))
+    assert choose_dag(one, None, "f.py").dag_id == "a"
+    two = load_dags(write(tmp_path, HEAD + "DAG('a')\nDAG('b')\n"))
+    assert choose_dag(two, "b", "f.py").dag_id == "b"
+    with pytest.raises(RunnerUsageError, match="2 DAGs; name one: a, b"):
+        choose_dag(two, None, "f.py")
+    with pytest.raises(RunnerUsageError, match="no DAG 'c'; it has: a, b"):
+        choose_dag(two, "c", "f.py")

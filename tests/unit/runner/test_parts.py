@@ -1,0 +1,72 @@
+"""Small parts of the runner: the holder's name, progress as text, lines out of a pipe."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from milepost.runner.holder import own_name, surely_dead
+from milepost.runner.process import Lines
+from milepost.runner.progress import progress_text
+
+
+def test_own_process_lives():
+    """The process that asks is not dead, and two runners in it have two names."""
+    assert surely_dead(own_name()) is False
+    assert own_name() != own_name()
+
+
+def test_ended_process_is_dead():
+    """A runner whose process has ended is known to be dead."""
+    code = "from milepost.runner.holder import own_name; print(own_name())"
+    name = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert surely_dead(name) is True
+
+
+def test_reused_process_number_is_dead():
+    """A process that has the number but started at another time is another one."""
+    host, pid, _ = own_name().rsplit("/", 2)
+    assert surely_dead(f"{host}/{pid}/12345-abcd") is True
+
+
+@pytest.mark.parametrize("name", ["elsewhere.example/1/2-3", "", "x", "a/b/c"])
+def test_unknown_process_is_not_surely_dead(name):
+    """Nothing is known of a process on another host, or of a name that is not ours."""
+    assert surely_dead(name) is False
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"done": 1, "total": 4, "message": "rows"}, "1/4 (25%) rows"),
+        ({"done": 3}, "3"),
+        ({"done": 9, "total": 4}, "9/4 (100%)"),
+        ({"done": 1, "total": 0, "message": 5}, "1"),
+        ({"done": True}, None),
+        ({"total": 3}, None),
+        ("half", None),
+        (None, None),
+    ],
+)
+def test_progress_as_text(value, text):
+    """The documented shape is shown, with or without a total; anything else is not."""
+    assert progress_text(value) == text
+
+
+def test_lines_are_cut_wherever_the_pipe_is():
+    """Lines come out whole however they were written, the last one without an end too."""
+    shown: list[str] = []
+    reading, writing = os.pipe()
+    lines = Lines(reading, shown.append)
+    assert lines.pump() is True
+    for part in (b"one\ntw", b"o\n\nth", b"ree \xff"):
+        os.write(writing, part)
+        lines.pump()
+    assert shown == ["one", "two", ""]
+    os.close(writing)
+    assert lines.pump() is False
+    lines.close()
+    assert shown == ["one", "two", "", "three \ufffd"]
