@@ -208,8 +208,10 @@ class SqliteEngine:
                 continue
             if statement.timed:
                 parameters = (*parameters, self.clock.now())
-            if statement.counts:
+            if statement.answer == "count":
                 answer = connection.execute(statement.text, parameters).rowcount
+            elif statement.answer == "number":
+                answer = connection.execute(statement.text, parameters).lastrowid
             else:
                 answer = self._rows(connection, statement.text, parameters)
 

@@ -1,7 +1,7 @@
 """What each call does, written once and without I/O.
 
-An operation is a generator: it yields the name and the parameters of a statement and receives rows or, for a statement
-whose name ends in ``!`` in its file, the number of rows that changed. What it returns is the answer of the call. Engines
+An operation is a generator: it yields the name and the parameters of a statement and receives its answer (see
+`milepost.metastore.statements`). What it returns is the answer of the call. Engines
 run it, blocking or not, in one transaction.
 
 ``OPERATIONS`` names, for each class of call, the generator function and whether it writes.

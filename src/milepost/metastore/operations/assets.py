@@ -50,7 +50,7 @@ def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
     if not register:
         raise AssetNotFoundError(f"no asset {scope} is known here; it is recorded by its first use in a DAG or a store")
     name, uri = name or uri or "", uri or name or ""
-    ((number,),) = yield "owner_new", ("asset",)
+    number = yield "owner_new", ("asset",)
     yield "asset_insert", (number, _hash(name, uri), name, uri)
     return number, name, uri
 

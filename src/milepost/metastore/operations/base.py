@@ -76,9 +76,9 @@ def owner_of(handle: Handle) -> Operation[int | None]:
     return handle.owner_id
 
 
-def _check_fence(handle: Handle) -> Operation[None]:
+def _check_fence(handle: Handle, statement: str) -> Operation[None]:
     if handle.instance_id is not None:
-        rows = yield "instance_fence", (handle.instance_id,)
+        rows = yield statement, (handle.instance_id,)
         if not rows or rows[0][0] != handle.fence:
             raise stale(handle)
 
@@ -94,7 +94,7 @@ def guard_read(handle: Handle) -> Operation[bool]:
     Raises:
         StaleAttemptError: The reader is a stale attempt.
     """
-    yield from _check_fence(handle)
+    yield from _check_fence(handle, "instance_fence")
     if handle.instance_id is None and isinstance(handle.scope, TaskScope) and handle.owner_id is not None:
         rows = yield "instance_fence", (handle.owner_id,)
         if not rows:
@@ -117,9 +117,10 @@ def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
         StaleAttemptError: The writer is a stale attempt.
         AssetNotActiveError: The owner is a deactivated asset.
     """
-    yield from _check_fence(handle)
+    yield from _check_fence(handle, "instance_share")
     if not isinstance(handle.scope, TaskScope):
-        rows = yield "asset_active", (handle.owner_id,)
+        # The log keeps the value before each write, so writers of one asset take turns.
+        rows = yield "asset_lock", (handle.owner_id,)
         if not rows:
             raise AssetNotFoundError(f"the asset {handle.scope} is gone; take a new accessor for it")
         if not rows[0][0]:
@@ -129,7 +130,8 @@ def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
         return handle.instance_id
     owner = yield from owner_of(handle)
     if owner is not None:
-        if (yield "instance_fence", (owner,)):
+        # People's edits are logged with the value before them; other writers only need the instance to stay.
+        if (yield "instance_lock" if handle.logged else "instance_share", (owner,)):
             return owner
         handle.owner_id = None
         owner = yield from owner_of(handle)
@@ -143,9 +145,7 @@ def new_instance(scope: TaskScope, run: int | None = None) -> Operation[int]:
     if run is None:
         hash_ = run_hash(scope.dag_id, scope.run_id)
         rows = yield "run_find", (hash_,)
-        if not rows:
-            rows = yield "run_insert", (hash_, scope.dag_id, scope.run_id, None, None, None)
-        run = rows[0][0]
-    ((owner,),) = yield "owner_new", ("task",)
+        run = rows[0][0] if rows else (yield "run_insert", (hash_, scope.dag_id, scope.run_id, None, None, None))
+    owner = yield "owner_new", ("task",)
     yield "instance_insert", (owner, scope.hash, run, scope.task_id, scope.map_index)
     return int(owner)

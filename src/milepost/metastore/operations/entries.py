@@ -130,50 +130,88 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
     owner = yield from guard_write(call.handle, create=True)
     assert owner is not None
     handle = call.handle
+    items = sorted(call.items)  # two writers of the same keys then wait for each other in one order
     if handle.logged or not isinstance(handle.scope, TaskScope):
-        for item in call.items:
+        for item in items:
             yield from _write(handle, owner, item, call.retention, environment)
     else:
-        yield "entry_put", Batch(call.items, (owner, call.retention, handle.writer))
+        yield "entry_put", Batch(items, (owner, call.retention, handle.writer))
+
+
+def _insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:
+    """Write one item only if its key is absent; whether it was.
+
+    The log comes first, as it looks at what is there. Where it is written, other writers are kept out already, so a write
+    that does not come about leaves nothing in it.
+    """
+    logged = handle.logged or not isinstance(handle.scope, TaskScope)
+    if logged:
+        if (yield "entry_lock", (owner, item.key)):
+            return False
+        yield from _write(handle, owner, item, retention, environment)
+        return True
+    key, text, encoding, version = item
+    return bool((yield "entry_insert", (owner, key, text, encoding, version, retention, handle.writer)))
 
 
 def put_default(call: calls.PutDefault, environment: Environment) -> Operation[tuple[Any, Any]]:
     """See `milepost.calls.PutDefault`."""
     owner = yield from guard_write(call.handle, create=True)
     assert owner is not None
-    rows = yield "entry_get", (owner, call.item.key)
-    if rows:
-        return rows[0]  # type: ignore[no-any-return]
-    yield from _write(call.handle, owner, call.item, call.retention, environment)
-    return call.item.text, call.item.encoding
+    while True:
+        rows = yield "entry_lock", (owner, call.item.key)
+        if rows:
+            return rows[0][:2]  # type: ignore[no-any-return]
+        if (yield from _insert(call.handle, owner, call.item, call.retention, environment)):
+            return call.item.text, call.item.encoding
 
 
 def put_if(call: calls.PutIf, environment: Environment) -> Operation[None]:
     """See `milepost.calls.PutIf`."""
     handle, key = call.handle, call.item.key
     owner = yield from guard_write(handle, create=call.expected is None)
-    rows = (yield "entry_read", (owner, key)) if owner is not None else []
-    found = rows[0][3] if rows else None
-    if found != call.expected:
-        raise VersionConflictError(
-            f"{key!r} of {handle.scope} "
-            + ("is absent" if found is None else f"has version {found}")
-            + (", expected it absent" if call.expected is None else f", expected {call.expected}")
-            + "; read it again and decide anew"
-        )
-    assert owner is not None
-    keep = call.keep_expiry and bool(rows)
-    yield from _write(handle, owner, call.item, call.retention, environment, replace=keep)
+    rows = (yield "entry_lock", (owner, key)) if owner is not None else []
+    found = rows[0][2] if rows else None
+    if owner is not None and found == call.expected:
+        if found is not None:
+            yield from _write(handle, owner, call.item, call.retention, environment, replace=call.keep_expiry)
+            return
+        if (yield from _insert(handle, owner, call.item, call.retention, environment)):
+            return
+    raise VersionConflictError(
+        f"{key!r} of {handle.scope} "
+        + ("is absent" if found is None else f"has version {found}")
+        + (", expected it absent" if call.expected is None else f", expected {call.expected}")
+        + "; read it again and decide anew"
+    )
 
 
 def increment(call: calls.Increment, environment: Environment) -> Operation[int | float]:
     """See `milepost.calls.Increment`."""
     owner = yield from guard_write(call.handle, create=True)
     assert owner is not None
-    rows = yield "entry_get", (owner, call.key)
+    while True:
+        rows = yield "entry_lock", (owner, call.key)
+        new = _sum(call, rows[0][:2] if rows else None)
+        item = Item(call.key, encode(new, 0), PLAIN, call.version)
+        if rows:
+            yield from _write(call.handle, owner, item, None, environment, replace=True)
+            return new
+        if (yield from _insert(call.handle, owner, item, None, environment)):
+            return new
+
+
+def _sum(call: calls.Increment, stored: tuple[Any, Any] | None) -> int | float:
+    """Return what is stored plus ``by``.
+
+    Raises:
+        DamagedEntryError: What is stored cannot be read.
+        UnsupportedTypeError: It is no number.
+        InvalidValueError: The sum is beyond all floats.
+    """
     old: Any = 0
-    if rows:
-        text, encoding = rows[0]
+    if stored is not None:
+        text, encoding = stored
         if encoding != PLAIN:
             raise DamagedEntryError(call.key, f"its encoding {encoding!r} is unknown to this release")
         try:
@@ -183,12 +221,9 @@ def increment(call: calls.Increment, environment: Environment) -> Operation[int 
     if type(old) not in (int, float):
         raise UnsupportedTypeError(f"cannot increment {call.key!r}: it holds a {type(old).__name__}, not a number")
     try:
-        new = old + call.by
+        return old + call.by  # type: ignore[no-any-return]
     except OverflowError as error:  # a float to an int beyond all floats
         raise InvalidValueError(f"cannot increment {call.key!r} by {call.by!r}: {error}") from error
-    item = Item(call.key, encode(new, 0), PLAIN, call.version)
-    yield from _write(call.handle, owner, item, None, environment, replace=bool(rows))
-    return new  # type: ignore[no-any-return]
 
 
 def touch(call: calls.Touch, _: Environment) -> Operation[bool]:
@@ -224,7 +259,7 @@ def clear(call: calls.Clear, environment: Environment) -> Operation[None]:
                 yield from _log(handle, one, "clear", key, None, environment)
         elif handle.logged:
             event = yield "change_event", ("task", "clear_keys", one, None, handle.writer)
-            yield "change_all_keys", (event[0][0], "task", "clear_keys", one, handle.writer)
+            yield "change_all_keys", (event, "task", "clear_keys", one, handle.writer)
         yield "entry_clear", (one,)
 
 

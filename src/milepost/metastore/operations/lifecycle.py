@@ -41,7 +41,7 @@ def _load(scope: TaskScope) -> Operation[_Instance | None]:
 
 def set_aside(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bool = False) -> Operation[int]:
     """Write an event to the change log; archive and drop the owner's keys unless ``keep``. How many were live."""
-    ((event,),) = yield "change_event", ("task", cause, owner, scope_text(scope), writer)
+    event = yield "change_event", ("task", cause, owner, scope_text(scope), writer)
     if keep:
         return 0
     count = yield "change_all_keys", (event, "task", cause, owner, writer)
@@ -106,10 +106,9 @@ def _settle_run(call: calls.Open) -> Operation[int]:
     hash_ = run_hash(scope.dag_id, scope.run_id)
     if incarnation is not None and (yield "incarnation_is_replaced", (hash_, incarnation)):
         raise StaleAttemptError(f"run {scope.dag_id}/{scope.run_id} was created anew; {incarnation!r} is an earlier one")
-    rows = yield "run_find", (hash_,)
+    rows = yield "run_load", (hash_,)
     if not rows:
-        rows = yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)
-        return int(rows[0][0])
+        return int((yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)))
     run, recorded = rows[0][:2]
     if incarnation in (None, recorded):
         return int(run)
@@ -169,7 +168,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[int
             [(instance.id, call.scope.task_id, call.scope.map_index, instance.on_clear)],
         )
     else:
-        rows = yield "run_find", (run_hash(call.dag_id, call.run_id),)
+        rows = yield "run_load", (run_hash(call.dag_id, call.run_id),)
         if not rows:
             raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
         run = rows[0][0]
@@ -199,7 +198,7 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
         raise InstanceStateError(
             f"{call.scope} has live keys ({', '.join(sorted(in_the_way)[:5])}); force sets them aside first"
         )
-    ((event,),) = yield "change_event", ("task", "restore", instance.id, scope_text(call.scope), call.writer)
+    event = yield "change_event", ("task", "restore", instance.id, scope_text(call.scope), call.writer)
     for key in sorted(in_the_way):
         yield "change_key", (event, "task", "restore", instance.id, key, call.writer, None)
         yield "entry_delete", (instance.id, key)
@@ -222,7 +221,7 @@ def _chosen_archive(call: calls.Restore, owner: int) -> Operation[tuple[str, Seq
 
 def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[int]:
     """See `milepost.calls.DeleteRun`."""
-    rows = yield "run_find", (run_hash(call.dag_id, call.run_id),)
+    rows = yield "run_load", (run_hash(call.dag_id, call.run_id),)
     if not rows:
         raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
     run = rows[0][0]

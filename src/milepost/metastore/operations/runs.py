@@ -13,20 +13,22 @@ from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
 from milepost.scopes import run_hash
 
+_ALL = 2**31 - 1
+
 __all__ = ["begin", "get_results", "hold", "list_all", "put_result"]
 
 
 def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
     """See `milepost.calls.BeginRun`."""
     hash_ = run_hash(call.dag_id, call.run_id)
-    rows = yield "run_find", (hash_,)
+    rows = yield "run_load", (hash_,)
     if rows:
         run, _incarnation, state, holder, held = rows[0]
         if held and holder not in (call.holder, call.dead_holder):
             raise RunHeldError(f"run {call.dag_id}/{call.run_id} is held by another runner ({holder})")
     else:
-        rows = yield "run_insert", (hash_, call.dag_id, call.run_id, None, call.params, call.logical_date)
-        run, state = rows[0][0], None
+        run = yield "run_insert", (hash_, call.dag_id, call.run_id, None, call.params, call.logical_date)
+        state = None
     if state != "success":
         ttl = round(call.ttl * 1_000_000)
         yield "run_take", (run, call.holder, ttl, call.params, call.logical_date)
@@ -47,7 +49,7 @@ def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]
     if call.dag_id is not None and call.run_id is not None and call.state is None:
         rows = yield "run_get", (run_hash(call.dag_id, call.run_id),)
     else:
-        rows = yield "run_list", (call.dag_id, call.run_id, call.state, call.limit)
+        rows = yield "run_list", (call.dag_id, call.run_id, call.state, call.limit or _ALL)
     return [_record(row) for row in rows]
 
 

@@ -1,8 +1,9 @@
 """SQL as data: named statements in files, one folder per dialect.
 
-A statement begins with a line ``-- name(parameters)``, or ``-- name!(parameters)`` where its answer is the number of
-rows that it changed instead of rows. The comment lines that follow say what it is for. Parameters are written
-``:name``; ``:now`` needs no declaration, the engine supplies the time.
+A statement begins with a line ``-- name(parameters)``; its answer is rows. That of ``-- name!(parameters)`` is the number
+of rows that it changed or found as they should be, that of ``-- name+(parameters)`` the number of the row it inserted. The
+comment lines that follow say what it is for. Parameters are written ``:name``; ``:now`` needs no declaration, the engine
+supplies the time.
 
 A statement for many rows marks the part to repeat, ``VALUES {(…)}``, and declares what differs from row to row before a
 bar: ``-- name!(key, text | owner)``.
@@ -20,7 +21,7 @@ __all__ = ["BATCH", "Statement", "load"]
 BATCH = 20
 """Rows in one step of a statement for many rows. It halves the time per row; more than that gains little."""
 
-_HEAD = re.compile(r"^-- (\w+)(!?)\(([^)]*)\)$")
+_HEAD = re.compile(r"^-- (\w+)([!+]?)\(([^)]*)\)$")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _REPEATED = re.compile(r"\{(.*)\}", re.DOTALL)
 
@@ -35,7 +36,7 @@ class Statement:
         many: The same for `BATCH` rows: the parameters of each row one after the other, then those that rows share.
             Empty where no part repeats.
         parameters: Names of the parameters, in the order in which operations give them.
-        counts: Whether the answer is the number of changed rows.
+        answer: ``rows``, ``count`` or ``number``.
         timed: Whether it needs the time as one parameter more.
     """
 
@@ -43,7 +44,7 @@ class Statement:
     text: str
     many: str
     parameters: tuple[str, ...]
-    counts: bool
+    answer: str
     timed: bool
 
 
@@ -82,7 +83,8 @@ def _split(path: Path) -> list[tuple[re.Match[str], list[str]]]:
 
 
 def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, str], str]) -> Statement:
-    name, bang, declared = head.groups()
+    name, mark, declared = head.groups()
+    answer = {"": "rows", "!": "count", "+": "number"}[mark]
     each, shared = (tuple(re.findall(r"\w+", part)) for part in declared.rpartition("|")[::2])
     used: set[str] = set()
 
@@ -108,4 +110,4 @@ def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, st
     one = text(1)
     if unused := {*each, *shared} - used:
         raise ValueError(f"statement {name} declares {sorted(unused)} and does not use it")
-    return Statement(name, one, text(BATCH) if each else "", (*each, *shared), counts=bool(bang), timed="now" in used)
+    return Statement(name, one, text(BATCH) if each else "", (*each, *shared), answer=answer, timed="now" in used)

@@ -2,6 +2,10 @@
 -- Whether the asset is active; no row: there is no such asset.
 SELECT active FROM assets WHERE id = :id
 
+-- asset_lock(id)
+-- The same, and no other writer of the asset until the transaction ends.
+SELECT active FROM assets WHERE id = :id
+
 -- asset_by_id(id)
 -- One asset.
 SELECT id, name, uri FROM assets WHERE id = :id

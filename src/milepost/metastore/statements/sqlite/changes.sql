@@ -1,7 +1,6 @@
--- change_event(kind, cause, owner, scope, writer)
+-- change_event+(kind, cause, owner, scope, writer)
 -- The head of a group of changes, or an event without keys.
 INSERT INTO changes (at, kind, cause, owner_id, scope, writer) VALUES (:now, :kind, :cause, :owner, :scope, :writer)
-RETURNING id
 
 -- change_key!(event, kind, cause, owner, key, writer, new_version)
 -- One key is about to change: keep what it was, or that it was absent.

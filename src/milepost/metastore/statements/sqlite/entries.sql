@@ -65,6 +65,28 @@ ON CONFLICT (owner_id, key) DO UPDATE SET
     updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
     writer = excluded.writer, value = excluded.value
 
+-- entry_lock(owner, key)
+-- Value, encoding and version of a live key, which nobody else changes until the transaction ends.
+SELECT value, encoding, version FROM entries
+WHERE owner_id = :owner AND key = :key AND (expires_at IS NULL OR expires_at > :now)
+
+-- entry_insert!(owner, key, text, encoding, version, retention, writer)
+-- Write only if the key is absent or expired; no row: it is there.
+INSERT INTO entries (
+    owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
+)
+VALUES (
+    :owner, :key, :encoding, :version, :now, :now,
+    CASE WHEN :retention > 0 THEN :now + :retention END,
+    CASE WHEN :retention IS NULL THEN :now / 86400000000 END,
+    :writer, :text
+)
+ON CONFLICT (owner_id, key) DO UPDATE SET
+    encoding = excluded.encoding, version = excluded.version, created_at = excluded.created_at,
+    updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
+    writer = excluded.writer, value = excluded.value
+WHERE expires_at <= excluded.updated_at
+
 -- entry_replace!(owner, key, text, encoding, version, writer)
 -- Overwrite a row and leave its expiry as it is; a governed row is governed from now on.
 UPDATE entries SET

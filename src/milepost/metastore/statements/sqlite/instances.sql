@@ -1,5 +1,13 @@
 -- instance_fence(id)
--- The fence in force; no row: the instance is gone. Elsewhere than on SQLite this locks the row in share mode.
+-- The fence in force; no row: the instance is gone.
+SELECT fence FROM instances WHERE id = :id
+
+-- instance_share(id)
+-- The same, held still until the transaction ends: elsewhere than on SQLite this locks the row in share mode.
+SELECT fence FROM instances WHERE id = :id
+
+-- instance_lock(id)
+-- The same, and no other writer of the instance until the transaction ends.
 SELECT fence FROM instances WHERE id = :id
 
 -- instance_find(hash)
@@ -12,9 +20,9 @@ SELECT i.id, i.run, i.fence, i.attempt, i.cleared_attempt, i.generation, i.state
     r.incarnation
 FROM instances AS i JOIN runs AS r ON r.id = i.run WHERE i.hash = :hash
 
--- owner_new(kind)
+-- owner_new+(kind)
 -- Draw the number of a new owner.
-INSERT INTO owners (kind) VALUES (:kind) RETURNING id
+INSERT INTO owners (kind) VALUES (:kind)
 
 -- instance_insert!(id, hash, run, task_id, map_index)
 -- Record an instance that was never opened.

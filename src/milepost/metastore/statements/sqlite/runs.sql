@@ -1,11 +1,15 @@
 -- run_find(hash)
--- Number, incarnation, state and holder of a run.
+-- The number of a run.
+SELECT id FROM runs WHERE hash = :hash
+
+-- run_load(hash)
+-- Number, incarnation, state and holder of a run, which nobody else changes until the transaction ends.
 SELECT id, incarnation, state, holder, held_until > :now FROM runs WHERE hash = :hash
 
--- run_insert(hash, dag_id, run_id, incarnation, params, logical_date)
+-- run_insert+(hash, dag_id, run_id, incarnation, params, logical_date)
 -- Record a run.
 INSERT INTO runs (hash, dag_id, run_id, incarnation, params, logical_date, created_at, updated_at)
-VALUES (:hash, :dag_id, :run_id, :incarnation, :params, :logical_date, :now, :now) RETURNING id
+VALUES (:hash, :dag_id, :run_id, :incarnation, :params, :logical_date, :now, :now)
 
 -- run_set_incarnation!(id, incarnation)
 -- Another incarnation takes the place; how the old one stood is forgotten.
@@ -50,7 +54,7 @@ DELETE FROM runs WHERE id = :id
 SELECT dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created_at, updated_at FROM runs
 WHERE (:dag_id IS NULL OR dag_id = :dag_id) AND (:run_id IS NULL OR run_id = :run_id)
   AND (:state IS NULL OR state = :state)
-ORDER BY id DESC LIMIT coalesce(:limit, -1)
+ORDER BY id DESC LIMIT :limit
 
 -- run_get(hash)
 -- The record of one run.
