@@ -1,0 +1,205 @@
+"""The PostgreSQL engine: psycopg 3, blocking and asynchronous."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from milepost.clock import Clock
+from milepost.config import mask_url
+from milepost.errors import (
+    DamagedStoreError,
+    MissingDependencyError,
+    SchemaOutdatedError,
+    SchemaTooNewError,
+    StoreError,
+    StoreUnreachableError,
+)
+from milepost.metastore.engines.network import NetworkEngine, Verdict
+from milepost.metastore.migrations import Migration, migrations
+from milepost.metastore.statements import Statement, load
+
+try:
+    import psycopg
+    from psycopg import sql
+    from psycopg.types.numeric import Int8Dumper
+except ImportError as error:
+    raise MissingDependencyError("PostgreSQL needs a driver: pip install 'milepost[postgres]'") from error
+
+__all__ = ["PostgresEngine"]
+
+# The type of each parameter by its name, so that a NULL has one too and a statement is prepared once. Others are text.
+_TYPES = dict.fromkeys(
+    (
+        "attempt", "batch", "change", "clear_on_success", "cutoff", "encoding", "event", "fence", "fresh", "id", "keep",
+        "limit", "logical_date", "map_index", "owner", "retention", "run", "ttl", "unfinished_cutoff",
+    ),
+    "bigint",
+) | {"hash": "bytea", "run_hash": "bytea"}  # fmt: skip
+
+# The start of the statement, so that all columns of a row have one time and an index can be used.
+_NOW = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
+
+CONNECT_SECONDS = 10
+_MIGRATION_LOCK = 0x4D6C7053  # an advisory lock's number: "MlpS"
+
+_LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05"})  # shut down, crashed, starting up, idle too long
+_CONFLICT_STATES = frozenset({"40001", "40P01", "23505", "23503", "55P03"})
+# serialization, deadlock, somebody else inserted or deleted first, lock not available
+
+
+@functools.cache
+def _statements(own_time: bool) -> dict[str, Statement]:
+    def placeholder(position: int, name: str) -> str:
+        if name == "now" and not own_time:
+            return _NOW
+        return f"${position + 1}::{'bigint' if name == 'now' else _TYPES.get(name, 'text')}"
+
+    return load("postgres", placeholder)
+
+
+class PostgresEngine(NetworkEngine):
+    """Runs operations on PostgreSQL, 13 or later.
+
+    Args:
+        url: Any libpq URI.
+        clock: The time; with the system's clock, the server's counts.
+        prepare: Whether to prepare statements; off where a pooler in between gives out another server connection for
+            each transaction (PgBouncer before 1.21).
+
+    Raises:
+        StoreUnreachableError: The server cannot be reached.
+    """
+
+    driver_error = psycopg.Error
+
+    def __init__(self, url: str, *, clock: Clock, prepare: bool = True) -> None:
+        super().__init__(mask_url(url), clock)
+        self.statements = _statements(self.own_time)
+        self._url = url
+        self._prepare = prepare
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "autocommit": True,
+            "connect_timeout": CONNECT_SECONDS,
+            "cursor_factory": psycopg.RawCursor,
+            "prepare_threshold": 1 if self._prepare else None,
+            # A server that vanished is noticed within a minute even where nothing is sent.
+            "keepalives_idle": 20,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+        }
+
+    def open(self) -> psycopg.Connection:
+        """Open a blocking connection."""
+        connection = psycopg.connect(self._url, **self._settings())
+        connection.adapters.register_dumper(int, Int8Dumper)
+        return connection
+
+    async def aopen(self) -> psycopg.AsyncConnection:
+        """Open an asynchronous connection."""
+        settings = self._settings() | {"cursor_factory": psycopg.AsyncRawCursor}
+        connection = await psycopg.AsyncConnection.connect(self._url, **settings)
+        connection.adapters.register_dumper(int, Int8Dumper)
+        return connection
+
+    def execute(self, action: Any) -> Any:
+        """Run a statement."""
+        cursor = action.connection.execute(action.text, action.parameters)
+        if action.answer == "count":
+            return cursor.rowcount
+        return cursor.fetchall() if action.answer == "rows" else cursor.fetchone()[0]
+
+    async def aexecute(self, action: Any) -> Any:
+        """Run a statement without blocking the event loop."""
+        cursor = await action.connection.raw.execute(action.text, action.parameters)
+        if action.answer == "count":
+            return cursor.rowcount
+        return await cursor.fetchall() if action.answer == "rows" else (await cursor.fetchone())[0]
+
+    def drop(self, connection: Any) -> None:
+        """Close the socket."""
+        connection.pgconn.finish()
+
+    def judge(self, error: Exception) -> Verdict:
+        """Say what an error means, by its SQLSTATE."""
+        state = getattr(error, "sqlstate", None)
+        if state in _CONFLICT_STATES:
+            return Verdict.CONFLICT
+        # The driver has no SQLSTATE where the connection broke.
+        if state in _LOST_STATES or (isinstance(error, psycopg.OperationalError) and (state or "08")[:2] == "08"):
+            return Verdict.LOST
+        return Verdict.FAILED
+
+    def translate(self, error: Exception) -> Exception:
+        """Return the project's own error for one of the driver's."""
+        text = " ".join(str(error).split())
+        state = getattr(error, "sqlstate", None) or ""
+        if state in ("42P01", "42703", "3F000"):
+            return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: milepost db upgrade")
+        if isinstance(error, psycopg.OperationalError):
+            return StoreUnreachableError(f"cannot reach the store {self.target}: {text}")
+        if state.startswith("XX"):
+            return DamagedStoreError(f"the store {self.target} is damaged: {text}")
+        return StoreError(f"the store {self.target} failed: {text}")
+
+    # -- schema -------------------------------------------------------------------------------------------------------
+
+    def prepare(self, *, upgrade: bool | None = None) -> None:
+        """Check the schema, creating it in an empty database.
+
+        Args:
+            upgrade: `True`: bring an older one up to date; `None`: only create; `False`: change nothing.
+
+        Raises:
+            SchemaTooNewError: A newer release wrote it.
+            SchemaOutdatedError: It has to be upgraded first.
+            StoreUnreachableError: The server cannot be reached.
+        """
+        try:
+            connection = self.open()
+        except psycopg.Error as error:
+            raise self.translate(error) from error
+        try:
+            version = self._version(connection)
+            pending = migrations("postgres")
+            if version < len(pending) and (upgrade or (upgrade is None and version == 0)):
+                self._migrate(connection, pending)
+                version = self._version(connection)
+        except psycopg.Error as error:
+            raise self.translate(error) from error
+        finally:
+            connection.close()
+        if version > len(pending):
+            raise SchemaTooNewError(
+                f"{self.target} has schema {version} and this release knows {len(pending)}; upgrade Milepost to use it"
+            )
+        if version < len(pending):
+            raise SchemaOutdatedError(
+                f"{self.target} has schema {version} and needs {len(pending)}; run: milepost db upgrade"
+            )
+
+    @staticmethod
+    def _version(connection: psycopg.Connection) -> int:
+        row = connection.execute("SELECT to_regclass('milepost.migrations') IS NOT NULL").fetchone()
+        if not row or not row[0]:
+            return 0
+        row = connection.execute("SELECT coalesce(max(version), 0) FROM milepost.migrations").fetchone()
+        return int(row[0]) if row else 0
+
+    def _migrate(self, connection: psycopg.Connection, pending: list[Migration]) -> None:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
+            connection.execute("CREATE SCHEMA IF NOT EXISTS milepost")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS milepost.migrations "
+                "(version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+            )
+            # Others may have been first while this one waited for the lock.
+            for step in pending[self._version(connection) :]:
+                for statement in step.statements:
+                    connection.execute(sql.SQL(statement))
+                connection.execute(
+                    "INSERT INTO milepost.migrations (version, name) VALUES ($1, $2)", (step.version, step.name)
+                )

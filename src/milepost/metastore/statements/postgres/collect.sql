@@ -1,0 +1,47 @@
+-- now()
+-- The time.
+SELECT :now
+
+-- expired_count()
+-- Rows whose explicit retention has passed.
+SELECT count(*) FROM milepost.entries WHERE expires_at <= :now
+
+-- expired_delete!(batch)
+-- One batch of them.
+DELETE FROM milepost.entries WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM milepost.entries WHERE expires_at <= :now LIMIT :batch FOR UPDATE SKIP LOCKED
+))
+
+-- retired_count(cutoff, unfinished_cutoff)
+-- Rows under the default retention that are due: as in retired_delete.
+SELECT count(*) FROM milepost.entries AS e
+WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
+  AND NOT EXISTS (
+    SELECT 1 FROM milepost.instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+      AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+        SELECT 1 FROM milepost.entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+          AND (s.expires_at IS NULL OR s.expires_at > :now)))
+  )
+
+-- retired_delete!(cutoff, unfinished_cutoff, batch)
+-- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
+-- gave a sign of life since unfinished_cutoff. An expired row is none: it goes too, and a dry run must say the same.
+DELETE FROM milepost.entries WHERE ctid = ANY (ARRAY(
+    SELECT e.ctid FROM milepost.entries AS e
+    WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
+      AND NOT EXISTS (
+        SELECT 1 FROM milepost.instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+          AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+            SELECT 1 FROM milepost.entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+              AND (s.expires_at IS NULL OR s.expires_at > :now)))
+      )
+    LIMIT :batch FOR UPDATE OF e SKIP LOCKED
+))
+
+-- old_changes_count(cutoff)
+-- Entries of the change log past their time; asset values are trimmed by number as they are written.
+SELECT count(*) FROM milepost.changes WHERE kind = 'task' AND at < :cutoff
+
+-- old_changes_delete!(cutoff, batch)
+-- One batch of them.
+DELETE FROM milepost.changes WHERE id IN (SELECT id FROM milepost.changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch)
