@@ -1,4 +1,4 @@
-"""Fill a store with many rows in a minute rather than in an hour: raw SQL in one transaction, past the library.
+"""Fill a store with many rows in seconds rather than in minutes: raw SQL in one transaction, past the library.
 
 ``python -m benchmarks.fill FILE ROWS`` makes a file to try things on. Rows are as `set` would have written them by the
 first attempt of instances with `KEYS_EACH` keys each.
