@@ -220,14 +220,14 @@ def test_closed_store_refuses_every_call(make: Make) -> None:
     calls = (
         lambda: task.get("k"),
         lambda: task.set("k", 2),
-        lambda: task.keys(),
+        task.keys,
         lambda: len(task),
         lambda: asset.increment("n"),
         lambda: store.task_store(SCOPE, attempt=2),
         lambda: store.asset_store(Asset("new")),
         lambda: store.instances.get(SCOPE),
-        lambda: store.runs.list(),
-        lambda: store.clean(),
+        store.runs.list,
+        store.clean,
     )
     for call in calls:
         with pytest.raises(StoreClosedError, match="closed"):

@@ -94,7 +94,7 @@ def test_a_stale_attempt_gets_no_past_run(store: Any) -> None:
     for run in (None, "old", "unknown"):
         with pytest.raises(StaleAttemptError):
             task.past_run(run)
-    for read in (lambda: past.get("x"), lambda: past.keys(), lambda: len(past), lambda: past.get_many(["k", "x"])):
+    for read in (lambda: past.get("x"), past.keys, lambda: len(past), lambda: past.get_many(["k", "x"])):
         with pytest.raises(StaleAttemptError):
             read()
     assert past.get("k") == 1

@@ -18,6 +18,7 @@ __all__ = [
     "Operation",
     "guard_read",
     "guard_write",
+    "key_text",
     "new_instance",
     "owner_of",
     "scope_text",
@@ -58,6 +59,11 @@ def stale(handle: Handle) -> StaleAttemptError:
         f"{who} of {handle.scope} is no longer current: a later attempt, a clear or a deleted run took over; "
         "nothing was written"
     )
+
+
+def key_text(key: Any) -> str:
+    """Return a stored key as text, also where someone put bytes that are no text."""
+    return key if isinstance(key, str) else bytes(key).decode("utf-8", "backslashreplace")
 
 
 def scope_text(scope: TaskScope) -> str:

@@ -10,7 +10,7 @@ from milepost import calls
 from milepost.clock import from_micros
 from milepost.entry import Archive, InstanceRecord, Writer
 from milepost.errors import InstanceNotFoundError, InvalidKeyError, NotFoundError
-from milepost.metastore.operations.base import Environment, Operation, guard_read, owner_of
+from milepost.metastore.operations.base import Environment, Operation, guard_read, key_text, owner_of
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["archives", "list_all", "past_run", "unknown"]
@@ -70,7 +70,7 @@ def archives(call: calls.Archives, _: Environment) -> Operation[list[Archive]]:
 
 def _archive(scope: TaskScope, rows: list[Sequence[Any]]) -> Archive:
     number, cause, at, writer, *_ = rows[0]
-    keys = tuple(row[4] for row in rows)
+    keys = tuple(key_text(row[4]) for row in rows)
     return Archive(number, scope, cause, from_micros(at), Writer.decode(writer, scope), keys)
 
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from milepost import calls
 from milepost.calls import new_version
+from milepost.entry import Writer
 from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoundError, StaleAttemptError
 from milepost.metastore.operations.assets import register_all
-from milepost.metastore.operations.base import Environment, Operation, new_instance, scope_text
+from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
 from milepost.metastore.operations.instances import unknown
 from milepost.scopes import TaskScope, run_hash
 
@@ -80,7 +81,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
             int(fresh),
             item,
             call.item_name,
-            options.clear_on_success,
+            None if options.clear_on_success is None else int(options.clear_on_success),
             options.on_clear,
         ),
     )
@@ -116,10 +117,11 @@ def _settle_run(call: calls.Open) -> Operation[int]:
         yield "incarnation_replace", (hash_, recorded)
     ((opened,),) = yield "run_was_opened", (run,)
     if recorded is not None or opened:
+        writer = Writer.of_task(scope, call.attempt)
         # Attempts of the earlier run may still be alive: none of its instances keeps its state or its fence.
         for number, task_id, map_index, _ in (yield "instances_of_run", (run,)):
             sibling = TaskScope(scope.dag_id, scope.run_id, task_id, map_index)
-            yield from set_aside(number, sibling, "new_incarnation", call.writer)
+            yield from set_aside(number, sibling, "new_incarnation", writer.encode(sibling))
             yield "result_delete", (number,)
             yield "instance_reset", (number,)
     yield "run_set_incarnation", (run, incarnation)
@@ -195,13 +197,16 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     live = {row[0] for row in (yield "entry_keys", (instance.id, "", None))}
     in_the_way = live.intersection(keys) if cause in _BY_KEY else live
     if in_the_way and not call.force:
-        raise InstanceStateError(
-            f"{call.scope} has live keys ({', '.join(sorted(in_the_way)[:5])}); force sets them aside first"
-        )
+        some = ", ".join(sorted(key_text(key) for key in in_the_way)[:5])
+        raise InstanceStateError(f"{call.scope} has live keys ({some}); force sets them aside first")
     event = yield "change_event", ("task", "restore", instance.id, scope_text(call.scope), call.writer)
-    for key in sorted(in_the_way):
-        yield "change_key", (event, "task", "restore", instance.id, key, call.writer, None)
-        yield "entry_delete", (instance.id, key)
+    if cause in _BY_KEY:
+        for key in sorted(in_the_way, key=key_text):
+            yield "change_key", (event, "task", "restore", instance.id, key, call.writer, None)
+            yield "entry_delete", (instance.id, key)
+    else:
+        yield "change_all_keys", (event, "task", "restore", instance.id, call.writer)
+        yield "entry_clear", (instance.id,)
     restored = 0
     for row in rows:
         yield "entry_delete", (instance.id, row[4])  # an expired row may be in the way
@@ -221,10 +226,13 @@ def _chosen_archive(call: calls.Restore, owner: int) -> Operation[tuple[str, Seq
 
 def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[int]:
     """See `milepost.calls.DeleteRun`."""
-    rows = yield "run_load", (run_hash(call.dag_id, call.run_id),)
+    hash_ = run_hash(call.dag_id, call.run_id)
+    rows = yield "run_load", (hash_,)
     if not rows:
         raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
-    run = rows[0][0]
+    run, incarnation = rows[0][:2]
+    if incarnation is not None:  # its attempts may still be alive and must not pass for those of a run made anew
+        yield "incarnation_replace", (hash_, incarnation)
     targets = yield "instances_of_run", (run,)
     for number, *_ in targets:
         for statement in ("entry_clear", "result_delete", "change_forget", "instance_delete", "owner_delete"):
