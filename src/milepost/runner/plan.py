@@ -155,6 +155,10 @@ class Plan:
         """
         return self._tasks[task_id].instances[map_index]
 
+    def has(self, task_id: str, map_index: int) -> bool:
+        """Tell whether the run has this task instance."""
+        return task_id in self._tasks and map_index in self._tasks[task_id].instances
+
     def successes(self, task_id: str) -> list[int]:
         """Return the map indices of a task's successful instances, in order."""
         found = self._tasks[task_id].instances.values()

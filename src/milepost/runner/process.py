@@ -27,8 +27,13 @@ class Reaper:
     """The process that kills attempts when the runner is gone; see `milepost.runner.reaper`."""
 
     def __init__(self) -> None:
+        self._groups: set[int] = set()
+        self._process = self._spawn()
+
+    @staticmethod
+    def _spawn() -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("reaper.py")
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-I", "-S", str(script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -40,21 +45,32 @@ class Reaper:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self._input.close()
         self._process.wait()
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
 
     def add(self, group: int) -> None:
         """Put a process group on the list."""
+        self._groups.add(group)
         self._write(f"+{group}\n")
 
     def remove(self, group: int) -> None:
         """Take a process group off the list."""
+        self._groups.discard(group)
         self._write(f"-{group}\n")
 
     def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode())
+        try:
+            self._input.write(line.encode())
+        except BrokenPipeError:  # somebody killed it: another one takes over
+            self._input.close()
+            self._process.wait()
+            self._process = self._spawn()
+            self._input.write("".join(f"+{group}\n" for group in self._groups).encode())
 
 
 class Lines:

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from rich.live import Live
 
+    from milepost.entry import InstanceRecord
     from milepost.runner.plan import Start
 
-__all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "progress_text"]
+__all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "progress_text", "row_of", "seconds_of"]
 
 _LOG_INTERVAL: Final = 5.0
 """Seconds between two lines about the progress of one task instance, where it is logged."""
@@ -40,6 +41,18 @@ class Row:
     attempts: int
     seconds: float | None
     error: str | None
+
+
+def row_of(record: InstanceRecord) -> Row:
+    """Return the row of a task instance as it is recorded."""
+    return Row(record.scope.task_id, record.scope.map_index, record.state, record.attempt, seconds_of(record), None)
+
+
+def seconds_of(record: InstanceRecord) -> float | None:
+    """Return how long the latest attempt took, if it has ended."""
+    if record.opened_at is None or record.finished_at is None:
+        return None
+    return (record.finished_at - record.opened_at).total_seconds()
 
 
 def label(task_id: str, map_index: int) -> str:
@@ -178,8 +191,8 @@ class LiveDisplay(Display):
         from rich.console import Console
         from rich.live import Live
 
-        console = Console(stderr=True, highlight=False, markup=False)
-        self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
         self._live.start()
         return self
 

@@ -11,8 +11,7 @@ from milepost.errors import InvalidValueError, MilepostError, RunHeldError, RunN
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.holder import Hold
 from milepost.runner.load import choose_dag, load_dags
-from milepost.runner.progress import make_display
-from milepost.runner.runner import Runner
+from milepost.runner.progress import make_display, row_of
 from milepost.store import connect
 from milepost.values import encode, loads_strict
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from milepost.entry import RunRecord
     from milepost.runner.progress import Display
+    from milepost.runner.runner import Runner
     from milepost.sdk.dag import DAG
     from milepost.store import Store
 
@@ -147,6 +147,8 @@ class _Command:
 
     def run(self, run_id: str | None, clear: Sequence[str], *, keep_state: bool, workers: int, as_json: bool) -> int:
         """Take the run, drive it, record its end."""
+        from milepost.runner.runner import Runner  # not on Windows, where it cannot be imported
+
         now = datetime.now(timezone.utc)
         run_id = run_id if run_id is not None else f"manual__{now.isoformat()}"
         known = self.store.runs.get(self.dag.dag_id, run_id)
@@ -219,4 +221,5 @@ class _Command:
     def _say_finished(self, run: RunRecord, display: Display) -> None:
         head = {"dag_id": run.dag_id, "run_id": run.run_id, "state": "success"}
         display.note(f"run {run.run_id} of DAG {run.dag_id} has already succeeded; nothing to do")
-        display.summary(head, [])
+        records = self.store.instances.list(run.dag_id, run.run_id)
+        display.summary(head, [row_of(record) for record in records])

@@ -16,7 +16,7 @@ from milepost.runner.graph import nodes_of
 from milepost.runner.opening import open_attempt
 from milepost.runner.plan import Expand, Plan, Settled, Start, State
 from milepost.runner.process import AttemptProcess, Reaper, launch
-from milepost.runner.progress import Display, Row, label
+from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
 from milepost.runner.spec import AttemptSpec, ExitCode, MappedItem
 from milepost.runner.view import StoreView, mapped_arguments
@@ -122,6 +122,8 @@ class Runner:
                     if trouble := self.hold.keep():
                         self.display.note(trouble)
                     self._look_at_progress()
+                    if self.plan.done:
+                        self._pick_up_clears()
             finally:
                 for attempt in self.running:
                     attempt.reap(reaper)
@@ -320,8 +322,7 @@ class Runner:
             except StaleAttemptError:
                 return self._start_over(attempt, start.attempt)
         self._show_end(attempt, state)
-        if not (self.stopped_by and state == "up_for_retry"):
-            self.plan.finish(start.task_id, start.map_index, state, now)
+        self.plan.finish(start.task_id, start.map_index, state, now)
         return None
 
     def _record_end(self, attempt: AttemptProcess, scope: TaskScope, state: State, *, opened: bool) -> None:
@@ -347,6 +348,14 @@ class Runner:
         self.display.ended(start, f"attempt {start.attempt} was taken over (a clear?); starting over")
         self.plan.restart(start.task_id, start.map_index, recorded)
 
+    def _pick_up_clears(self) -> None:
+        """Start finished instances over that somebody has cleared meanwhile."""
+        for record in self.store.instances.list(self.run.dag_id, self.run.run_id, state="cleared"):
+            task_id, map_index = record.scope.task_id, record.scope.map_index
+            if self.plan.has(task_id, map_index):
+                self.display.note(f"{label(task_id, map_index)}: was cleared; starting over")
+                self.plan.restart(task_id, map_index, record.attempt)
+
     def _show_end(self, attempt: AttemptProcess, state: State) -> None:
         start, error = attempt.start, attempt.error
         key = (start.task_id, start.map_index)
@@ -365,8 +374,8 @@ class Runner:
             key = (instance.task_id, instance.map_index)
             seconds = self.seconds.get(key)
             record = self.records.get(key)
-            if seconds is None and record is not None and record.opened_at and record.finished_at:
-                seconds = (record.finished_at - record.opened_at).total_seconds()
+            if seconds is None and record is not None:
+                seconds = seconds_of(record)
             rows.append(Row(*key, instance.state, instance.attempt, seconds, self.errors.get(key)))
         return rows
 

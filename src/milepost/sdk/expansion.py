@@ -68,7 +68,7 @@ class Expansion(ABC):
 def _checked(value: Any, what: str) -> list[Any]:
     items = elements(value)
     if items is None:
-        raise NotMappableError(f"{what} is a {type(value).__name__}; a task is mapped over a list or a dict")
+        raise NotMappableError(f"{what} is of type {type(value).__name__}; a task is mapped over a list or a dict")
     return items
 
 

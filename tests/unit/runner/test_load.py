@@ -21,6 +21,7 @@ def _keep_modules(monkeypatch):
 
 
 def write(folder, text):
+    """Write a DAG file."""
     path = folder / "pipeline.py"
     path.write_text(text)
     return path

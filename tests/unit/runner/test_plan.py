@@ -12,6 +12,7 @@ def chain_of(*ids: str, **more) -> list[Node]:
 
 
 def states(plan: Plan) -> dict[str, str]:
+    """Return the state of every instance there is."""
     return {f"{one.task_id}[{one.map_index}]": one.state for one in plan.instances()}
 
 
@@ -193,3 +194,13 @@ def test_cleared_attempt_starts_over():
 def test_run_without_tasks_has_succeeded():
     """Nothing to do is done."""
     assert Plan([]).run_state == "success"
+
+
+def test_finished_instance_can_start_over():
+    """An instance that was cleared after it had finished runs again; what came behind it stays finished."""
+    plan = Plan(chain_of("a", "b"))
+    drive(plan)
+    plan.restart("a", -1, 1)
+    assert plan.done is False
+    assert drive(plan) == ["a[-1]#2"]
+    assert (plan.has("a", -1), plan.has("a", 0), plan.has("c", -1)) == (True, False, False)

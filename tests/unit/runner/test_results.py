@@ -113,7 +113,7 @@ def test_other_types_name_task_and_path(value, path):
 @pytest.mark.parametrize("value", [float("nan"), [1.5, float("inf")], {"a": -float("inf")}])
 def test_no_number_is_refused(value):
     """NaN and infinities are no JSON."""
-    with pytest.raises(ValueError, match="task 't'.*no number"):
+    with pytest.raises(ValueError, match=r"task 't'.*no number"):
         encode(value, "t")
 
 

@@ -9,7 +9,7 @@ from milepost.sdk import DAG, DagDefinitionError, TaskGroup, chain, task
 
 @task
 def step():
-    pass
+    """Do nothing."""
 
 
 def build(make):

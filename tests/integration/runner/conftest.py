@@ -1,0 +1,18 @@
+"""Fixtures of the runner's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.runner.helpers import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """Return a folder with a store, and the runner to use in it; nothing it starts outlives the test."""
+    made = Project(tmp_path)
+    yield made
+    made.stop()

@@ -1,0 +1,563 @@
+"""Runs: resumed, refused, repeated, cleared; mapped tasks; what the command line answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sys
+
+import pytest
+
+from milepost import TaskScope
+from tests.integration.runner.helpers import HEAD, alive, wait_until
+
+COUNTED = """
+def note(what):
+    with open("ran.jsonl", "a") as file:
+        file.write(json.dumps(what) + "\\n")
+"""
+
+
+def test_killed_runner_resumes(project):
+    """After the runner was killed the same command goes on: finished tasks do not run again, results are there (SPEC 11)."""
+    project.write(
+        COUNTED
+        + """
+with DAG("d"):
+    @task
+    def first():
+        note("first")
+        return {"n": (1, 2)}
+    @task
+    def work(x, task_store, ti):
+        note(["work", ti.try_number])
+        task_store.set("step", task_store.get("step", 0) + 1)
+        while ti.try_number == 1:
+            time.sleep(0.01)
+        return [x, task_store.get("step")]
+    work(first())
+"""
+    )
+    runner = project.start()
+    project.wait_for_key("step", "work")
+    runner.kill()
+    outcome = project.run()
+    assert outcome.code == 0, outcome.err
+    assert project.lines("ran.jsonl") == ["first", ["work", 1], ["work", 2]]
+    assert project.result("work") == [{"n": (1, 2)}, 2]
+
+
+def test_failed_run_gets_a_fresh_budget(project):
+    """A failed run goes on with new retries, and attempt numbers continue (SPEC 11)."""
+    project.write(
+        COUNTED
+        + """
+with DAG("d"):
+    @task(retries=1)
+    def work(ti):
+        note(ti.try_number)
+        if ti.try_number < 4:
+            raise RuntimeError
+    work()
+"""
+    )
+    assert project.run().code == 1
+    assert project.state("work") == ("failed", 2)
+    assert project.run().code == 0
+    assert (project.lines("ran.jsonl"), project.state("work")) == ([1, 2, 3, 4], ("success", 4))
+
+
+def test_succeeded_run_says_so(project):
+    """A run that has succeeded is not run again: it says so and exits 0 (SPEC 11)."""
+    project.write(
+        COUNTED
+        + """
+with DAG("d"):
+    @task
+    def work():
+        note("ran")
+    work()
+"""
+    )
+    assert project.run().code == 0
+    again = project.run()
+    assert (again.code, project.lines("ran.jsonl")) == (0, ["ran"])
+    assert "has already succeeded" in again.err
+    assert "run r1 of DAG d: success" in again.out
+
+
+def test_second_runner_is_refused(project):
+    """While a runner lives, another one on the same run is refused with exit code 5; other runs are free (SPEC 11)."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work(task_store, run_id):
+        task_store.set("here", 1)
+        while run_id == "r1" and not os.path.exists("go"):
+            time.sleep(0.01)
+    work()
+"""
+    )
+    runner = project.start()
+    project.wait_for_key("here", "work")
+    refused = project.run()
+    assert (refused.code, refused.out) == (5, "")
+    assert "d/r1 is held by another runner" in refused.err
+    assert project.run(run_id="r2").code == 0
+    (project.folder / "go").touch()
+    assert project.finish(runner).code == 0
+
+
+def test_run_id_is_made_up(project):
+    """Without --run-id a new run is made each time, named after the time."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work():
+        pass
+    work()
+"""
+    )
+    assert [project.run(run_id=None).code for _ in range(2)] == [0, 0]
+    with project.store() as store:
+        names = [run.run_id for run in store.runs.list("d")]
+    assert len(set(names)) == 2
+    assert all(name.startswith("manual__") and name.endswith("+00:00") for name in names)
+
+
+def test_params_stay_those_of_the_first_start(project):
+    """A resumed run keeps its params and its logical date; other params are refused."""
+    project.write(
+        """
+with DAG("d", params={"p": 1}):
+    @task
+    def work(params, logical_date, task_store):
+        seen = task_store.set_default("seen", [params, logical_date.isoformat()])
+        assert seen == [params, logical_date.isoformat()]
+        if not os.path.exists("go"):
+            raise RuntimeError
+        return params
+    work()
+"""
+    )
+    assert project.run("--params", '{"p": 2}').code == 1
+    (project.folder / "go").touch()
+    refused = project.run("--params", '{"p": 3}')
+    assert refused.code == 2
+    assert 'was started with the params {"p":2}' in refused.err
+    assert project.run().code == 0
+    assert project.result("work") == {"p": 2}
+
+
+def test_one_failing_index(project):
+    """One failed index of a mapped task leaves the others' results and keys alone, and only it is run again."""
+    project.write(
+        COUNTED
+        + """
+with DAG("d"):
+    @task
+    def items():
+        return [10, 20, 30]
+    @task(retries=1)
+    def work(x, task_store, map_index, ti):
+        note([map_index, ti.try_number])
+        task_store.set("item", x)
+        if x == 20 and not os.path.exists("go"):
+            raise RuntimeError("twenty")
+        return x + 1
+    @task
+    def total(xs):
+        return xs
+    total(work.expand(x=items()))
+"""
+    )
+    outcome = project.run("--workers", "2")
+    assert outcome.code == 1
+    assert [project.state("work", index) for index in range(3)] == [("success", 1), ("failed", 2), ("success", 1)]
+    assert "total: upstream failed" in outcome.err
+    (project.folder / "go").touch()
+    assert project.run().code == 0
+    assert project.result("total") == [11, 21, 31]
+    assert sorted(project.lines("ran.jsonl")) == [[0, 1], [1, 1], [1, 2], [1, 3], [2, 1]]
+    assert [project.keys("work", index) for index in range(3)] == [{"item": 10}, {"item": 20}, {"item": 30}]
+
+
+def test_missing_results_of_failed_indices(project):
+    """A task that may run after failures gets the results of the successful indices, in order."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work(x):
+        if x == 2:
+            raise RuntimeError
+        return x
+    @task(trigger_rule="all_done")
+    def total(xs):
+        return xs
+    total(work.expand(x=[3, 2, 1]))
+"""
+    )
+    assert project.run().code == 0
+    assert project.result("total") == [3, 1]
+
+
+def test_mapping_over_what_is_no_list_fails(project):
+    """A task that was to be mapped over a number has failed, with the line where it is mapped."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def number():
+        return 3
+    @task
+    def work(x):
+        pass
+    work.expand(x=number())
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 1
+    assert "pipeline.py:11: cannot be expanded" in outcome.err
+    assert "is of type int; a task is mapped over a list or a dict" in outcome.err
+
+
+def test_mapping_over_objects_that_no_codec_holds(project):
+    """Literal lists may hold anything: attempts take such items from the file themselves."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def one():
+        return 1
+    @task
+    @options(map_key=lambda item: item["f"].__name__)
+    def work(f, x, n):
+        return [f(x), n]
+    def double(x):
+        return 2 * x
+    def square(x):
+        return x * x
+    work.partial(n=one()).expand(f=[double, square], x=[3, one()])
+    @task
+    def rows(f, x):
+        return f(x)
+    rows.expand_kwargs([{"f": double, "x": 5}, {"f": square, "x": one()}])
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 0, outcome.err
+    assert [project.result("work", index) for index in range(4)] == [[6, 1], [2, 1], [9, 1], [1, 1]]
+    assert [project.result("rows", index) for index in range(2)] == [10, 1]
+    assert project.record("work", 0).item_name == "double"
+
+
+def test_changed_list_starts_empty(project):
+    """S-22: after a clear with a recomputed list, no position is handed the state of another item."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def items():
+        return json.load(open("items.json"))
+    @task(retries=1)
+    def work(x, task_store, ti):
+        before = task_store.get("item")
+        task_store.set("item", x)
+        if x == "b" and ti.try_number == 1:
+            raise RuntimeError("a plain retry")
+        return before
+    work.expand(x=items())
+"""
+    )
+    items = project.folder / "items.json"
+    items.write_text('["a", "b", "c"]')
+    assert project.run().code == 0
+    # A plain retry keeps its state.
+    assert [project.result("work", index) for index in range(3)] == [None, "b", None]
+
+    # Cleared with the state kept: a position that holds another item starts empty all the same.
+    items.write_text('["z", "b", "c", "d"]')
+    outcome = project.run("--clear", "items", "--clear", "work", "--keep-state")
+    assert outcome.code == 0, outcome.err
+    assert [project.result("work", index) for index in range(4)] == [None, "b", "c", None]
+    assert "now stands for another item" in outcome.err
+
+    # Cleared without: every position starts empty. The list shrinks, and index 2 and 3 are reached by nobody.
+    items.write_text('["z", "b"]')
+    assert project.run("--clear", "items", "--clear", "work").code == 0
+    assert [project.result("work", index) for index in range(4)] == [None, None, None, None]
+    assert [project.keys("work", index) for index in range(4)] == [{"item": "z"}, {"item": "b"}, {}, {}]
+
+
+def test_clear_all_map_indices_reaches_siblings_only_on_demand(project):
+    """S-23: a running task changes nothing of its siblings, except through `clear(all_map_indices=True)`."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work(x, task_store):
+        task_store.set("k", x)
+        if x == 5:
+            task_store.clear()
+        if x == 11:
+            task_store.clear(all_map_indices=True)
+            task_store.set("last", x)
+    @task
+    def other(task_store):
+        task_store.set("k", "other")
+    other() >> work.expand(x=list(range(int(os.environ["COUNT"]))))
+"""
+    )
+    project.environment["COUNT"] = "8"
+    assert project.run(run_id="r1").code == 0
+    assert [project.keys("work", index) for index in range(8)] == [{"k": x} if x != 5 else {} for x in range(8)]
+    project.environment["COUNT"] = "12"
+    assert project.run(run_id="r2").code == 0
+    assert [project.keys("work", index, run_id="r2") for index in range(12)] == [{}] * 11 + [{"last": 11}]
+    assert project.keys("other", run_id="r2") == {"k": "other"}
+    assert project.keys("work", 0, run_id="r1") == {"k": 0}
+
+
+def test_clear_runs_a_task_again(project):
+    """`--clear` starts the named tasks of a finished run over, with empty stores, and no others."""
+    project.write(
+        COUNTED
+        + """
+with DAG("d"):
+    @task
+    def first():
+        note("first")
+        return 1
+    @task
+    def second(x, task_store, ti):
+        note("second")
+        return [task_store.set_default("attempt", ti.try_number), ti.try_number]
+    second(first())
+"""
+    )
+    assert project.run().code == 0
+    assert project.run("--clear", "second").code == 0
+    assert project.result("second") == [2, 2]
+    assert project.run("--clear", "second", "--keep-state").code == 0
+    assert project.result("second") == [2, 3]
+    assert project.lines("ran.jsonl") == ["first", "second", "second", "second"]
+
+
+@pytest.mark.parametrize(
+    ("args", "run_id", "code", "message"),
+    [
+        (["--clear", "nobody"], "r1", 2, "no task 'nobody'; it has: work"),
+        (["--clear", "work"], None, 2, "name the run"),
+        (["--clear", "work"], "unknown", 4, "no run d/unknown"),
+        (["e"], "r1", 2, "no DAG 'e'; it has: d"),
+        (["--workers", "0"], "r1", 2, "workers"),
+        (["--url", "memory://"], "r1", 2, "memory://"),
+    ],
+)
+def test_wrong_arguments(project, args, run_id, code, message):
+    """Arguments that cannot be fulfilled exit with the documented code and one plain line (SPEC 10)."""
+    project.write('with DAG("d"):\n    @task\n    def work(): pass\n    work()\n')
+    outcome = project.run(*args, run_id=run_id)
+    assert (outcome.code, outcome.out) == (code, "")
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_file_that_does_not_load(project):
+    """A file that does not load exits 2 with the name and the line, and records nothing (SPEC 11)."""
+    path = project.write('\nwith DAG("d", schedul=None):\n    pass\n')
+    outcome = project.run()
+    assert outcome.code == 2
+    assert f"{path}:{HEAD.count(chr(10)) + 2}: DAG has no argument 'schedul'" in outcome.err
+    missing = project.run(name="gone.py")
+    assert missing.code == 2
+    assert "gone.py" in missing.err
+    assert not (project.folder / "store.db").exists()
+
+
+def test_several_dags(project):
+    """Several DAGs and no DAG_ID: exit 2 and the list; with one, that one is run (SPEC 11)."""
+    project.write(
+        """
+for name in ("d", "e"):
+    with DAG(name):
+        @task
+        def work(dag_run):
+            return dag_run.dag_id
+        work()
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 2
+    assert "2 DAGs; name one: d, e" in outcome.err
+    assert project.run("d").code == 0
+    assert project.result("work") == "d"
+
+
+def test_file_that_breaks_while_it_runs(project):
+    """An attempt that finds a file that no longer loads is recorded as failed; a later one may succeed."""
+    path = project.write(
+        """
+with DAG("d"):
+    @task
+    def first():
+        broken = open(__file__).read() + "\\nundefined_name\\n"
+        os.rename(__file__, "good.py")
+        open(__file__, "w").write(broken)
+    @task(retries=1, retry_delay=0.1)
+    def second(ti):
+        return ti.try_number
+    first() >> second()
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 1
+    assert f"{path}:" in outcome.err
+    assert "NameError" in outcome.err
+    assert project.state("second") == ("failed", 2)
+    (project.folder / "good.py").rename(path)
+    path.write_text(
+        path.read_text().replace("os.rename", "0 and os.rename").replace("open(__file__,", "0 and open(__file__,")
+    )
+    assert project.run().code == 0
+    assert (project.state("second"), project.result("second")) == (("success", 3), 3)
+
+
+def test_run_collects_afterwards(project):
+    """After a run one small collection removes what has expired (SPEC 8)."""
+    project.write(
+        """
+from datetime import timedelta
+with DAG("d"):
+    @task
+    def work(task_store):
+        task_store.set("short", 1, retention=timedelta(microseconds=1))
+        task_store.set("kept", 1)
+    work()
+"""
+    )
+    assert project.run().code == 0
+    with project.store() as store:
+        assert store.clean(dry_run=True).expired == 0
+    assert project.keys("work") == {"kept": 1}
+
+
+def test_progress_is_logged(project):
+    """The key `progress` of a running task shows up in the log (SPEC 10)."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work(task_store):
+        task_store.set("progress", {"done": 1, "total": 4, "message": "rows"})
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+    work()
+"""
+    )
+    runner = project.start()
+    seen = []
+    for line in runner.stderr:
+        seen.append(line)
+        if "progress" in line:
+            break
+    (project.folder / "go").touch()
+    assert project.finish(runner).code == 0
+    assert seen[-1].split(" ", 1)[1] == "work: progress 1/4 (25%) rows\n"
+
+
+def test_reaper_ends_with_the_runner(project):
+    """Nothing of the runner is left when it is done."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work():
+        return os.getppid()
+    work()
+"""
+    )
+    assert project.run().code == 0
+    wait_until(lambda: not alive(project.result("work")), "the runner is gone")
+
+
+def test_json_summary(project, capfd, monkeypatch):
+    """With `as_json`, standard output is the summary as one JSON object and nothing else."""
+    from milepost.runner import run_file
+
+    path = project.write(
+        """
+with DAG("d"):
+    @task
+    def work():
+        print("chatter")
+    work()
+"""
+    )
+    monkeypatch.chdir(project.folder)
+    assert run_file(path, run_id="r1", url=project.url, as_json=True) == 0
+    captured = capfd.readouterr()
+    found = json.loads(captured.out)
+    seconds = found["tasks"][0].pop("seconds")
+    assert found == {
+        "dag_id": "d",
+        "run_id": "r1",
+        "state": "success",
+        "tasks": [{"task_id": "work", "map_index": -1, "state": "success", "attempts": 1, "error": None}],
+    }
+    assert 0 < seconds < 60
+    assert "chatter" in captured.err
+
+
+def test_run_of_another_host_is_held_until_its_hold_ends(project):
+    """A hold whose process cannot be looked at counts for as long as it lasts."""
+    project.write('with DAG("d"):\n    @task\n    def work(): pass\n    work()\n')
+    with project.store() as store:
+        store.runs.begin("d", "r1", holder="elsewhere.example/1/2-3", ttl=3600)
+    assert project.run().code == 5
+    with project.store() as store:
+        store.runs.release("d", "r1", "elsewhere.example/1/2-3")
+        store.instances.open(TaskScope("d", "r1", "work"), 1)
+    assert project.run().code == 0
+    assert project.state("work") == ("success", 2)
+
+
+def test_live_view_on_a_terminal(project):
+    """On a terminal, running tasks are shown with their progress as a bar, below what happens (SPEC 11)."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work(task_store):
+        print("[bold]a :smile: line[/bold]")
+        task_store.set("progress", {"done": 1, "total": 4, "message": "rows"})
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+    work()
+"""
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(project.folder)
+        command = [sys.executable, "-m", "milepost", "run", "pipeline.py"]
+        os.execve(sys.executable, command, {**project.environment, "TERM": "xterm", "COLUMNS": "100"})
+    seen = b""
+    try:
+        while part := os.read(terminal, 65536):
+            seen += part
+            if b"1/4 (25%) rows" in seen:
+                (project.folder / "go").touch()
+    except OSError:  # how Linux tells that the other side is gone
+        pass
+    finally:
+        os.close(terminal)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    text = seen.decode()
+    assert code == 0, text
+    assert "[bold]a :smile: line[/bold]" in text
+    assert "━" in text
+    assert "work  success  1" in text
