@@ -7,6 +7,7 @@ an asynchronous runner carry the actions out.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import random
 import threading
@@ -15,6 +16,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +26,7 @@ from milepost.errors import OutcomeUnknownError, StoreClosedError
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
 
-__all__ = ["NetworkEngine", "Verdict"]
+__all__ = ["POOL_SIZE", "Action", "NetworkEngine", "Run", "Sleep", "Take", "Verdict", "sender", "thrower"]
 
 R = TypeVar("R")
 
@@ -45,11 +47,11 @@ class Verdict(Enum):
     FAILED = "anything else"
 
 
-class _Take(NamedTuple):
+class Take(NamedTuple):
     """Take a connection from the pool, or open one."""
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """Run a statement; the answer is rows, a count or a number."""
 
     connection: Any
@@ -58,14 +60,14 @@ class _Run(NamedTuple):
     answer: str
 
 
-class _Sleep(NamedTuple):
+class Sleep(NamedTuple):
     """Wait."""
 
     seconds: float
 
 
-_Action = _Take | _Run | _Sleep
-_Drive = Generator[_Action, Any, R]
+Action = Take | Run | Sleep
+Drive = Generator[Action, Any, R]
 
 
 class NetworkEngine(ABC):
@@ -86,8 +88,8 @@ class NetworkEngine(ABC):
         self.own_time = not isinstance(clock, SystemClock)
         self._idle: deque[Any] = deque()
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopPool] = weakref.WeakKeyDictionary()
-        self._closed = False
+        self._executor: ThreadPoolExecutor | None = None
+        self.closed = False
         _engines.add(self)
 
     # -- what a dialect brings --------------------------------------------------------------------------------------
@@ -101,20 +103,12 @@ class NetworkEngine(ABC):
         """Open a blocking connection in autocommit mode."""
 
     @abstractmethod
-    async def aopen(self) -> Any:
-        """Open an asynchronous connection in autocommit mode."""
-
-    @abstractmethod
     def execute(self, action: Any) -> Any:
-        """Carry a `_Run` out on a blocking connection."""
-
-    @abstractmethod
-    async def aexecute(self, action: Any) -> Any:
-        """Carry a `_Run` out on an asynchronous connection."""
+        """Carry a `Run` out on a blocking connection."""
 
     @abstractmethod
     def drop(self, connection: Any) -> None:
-        """Close a connection of either kind at once, without a word to the server and without waiting."""
+        """Close a connection at once, without a word to the server and without waiting."""
 
     @abstractmethod
     def judge(self, error: Exception) -> Verdict:
@@ -126,9 +120,9 @@ class NetworkEngine(ABC):
 
     # -- the flow of a call -------------------------------------------------------------------------------------------
 
-    def _drive(  # noqa: PLR0912  (one flow, better seen as a whole)
+    def drive(  # noqa: PLR0912  (one flow, better seen as a whole)
         self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool
-    ) -> _Drive[R]:
+    ) -> Drive[R]:
         """Run an operation in a transaction, again where that is harmless.
 
         Args:
@@ -144,13 +138,13 @@ class NetworkEngine(ABC):
             committing = False
             operation = make()
             try:
-                connection = yield _Take()
+                connection = yield Take()
                 if write:
-                    yield _Run(connection, self.begin, (), "count")
+                    yield Run(connection, self.begin, (), "count")
                 result = yield from self._steps(connection, operation)
                 if write:
                     committing = True
-                    yield _Run(connection, "COMMIT", (), "count")
+                    yield Run(connection, "COMMIT", (), "count")
             except self.driver_error as error:
                 verdict = Verdict.LOST if connection is None else self.judge(error)
                 if verdict is Verdict.LOST:
@@ -178,21 +172,21 @@ class NetworkEngine(ABC):
                 return result
             finally:
                 operation.close()
-            yield _Sleep(random.uniform(0, wait))  # noqa: S311  (no secret)
+            yield Sleep(random.uniform(0, wait))  # noqa: S311  (no secret)
             wait = min(wait * 2, 0.5)
 
-    def _rollback(self, connection: Any, *, write: bool) -> _Drive[None]:
+    def _rollback(self, connection: Any, *, write: bool) -> Drive[None]:
         if connection is None:
             return
         try:
             if write:
-                yield _Run(connection, "ROLLBACK", (), "count")
+                yield Run(connection, "ROLLBACK", (), "count")
         except self.driver_error:
             self._lose(connection, all_idle=False)
         else:
             self._give(connection)
 
-    def _steps(self, connection: Any, operation: Operation[R]) -> _Drive[R]:
+    def _steps(self, connection: Any, operation: Operation[R]) -> Drive[R]:
         answer: Any = None
         while True:
             try:
@@ -203,20 +197,20 @@ class NetworkEngine(ABC):
             if type(parameters) is Batch:
                 answer = yield from self._batch(connection, statement, parameters)
             else:
-                answer = yield _Run(connection, statement.text, self._timed(statement, parameters), statement.answer)
+                answer = yield Run(connection, statement.text, self._timed(statement, parameters), statement.answer)
 
     def _timed(self, statement: Statement, parameters: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*parameters, self.clock.now()) if statement.timed and self.own_time else parameters
 
-    def _batch(self, connection: Any, statement: Statement, batch: Batch) -> _Drive[int]:
+    def _batch(self, connection: Any, statement: Statement, batch: Batch) -> Drive[int]:
         rows, shared = batch.rows, self._timed(statement, batch.shared)
         whole = len(rows) - len(rows) % BATCH
         count = 0
         for start in range(0, whole, BATCH):
             parameters = (*chain.from_iterable(rows[start : start + BATCH]), *shared)
-            count += yield _Run(connection, statement.many, parameters, "count")
+            count += yield Run(connection, statement.many, parameters, "count")
         for row in rows[whole:]:
-            count += yield _Run(connection, statement.text, (*row, *shared), "count")
+            count += yield Run(connection, statement.text, (*row, *shared), "count")
         return count
 
     def run(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
@@ -226,18 +220,18 @@ class NetworkEngine(ABC):
             StoreUnreachableError: The server does not answer.
             OutcomeUnknownError: The connection was lost in mid-commit and the operation may not run twice.
         """
-        drive = self._drive(make, write=write, repeatable=repeatable)
+        drive = self.drive(make, write=write, repeatable=repeatable)
         held: list[Any] = []
         try:
-            step: Callable[[], _Action] = lambda: next(drive)  # noqa: E731
+            step: Callable[[], Action] = lambda: next(drive)  # noqa: E731
             while True:
                 action = step()
                 try:
                     answer = self._do(action, held)
                 except self.driver_error as error:
-                    step = _thrower(drive, error)
+                    step = thrower(drive, error)
                 else:
-                    step = _sender(drive, answer)
+                    step = sender(drive, answer)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
         finally:
@@ -245,12 +239,12 @@ class NetworkEngine(ABC):
             if held:
                 self._slots.release()
 
-    def _do(self, action: _Action, held: list[Any]) -> Any:
-        if type(action) is _Run:
+    def _do(self, action: Action, held: list[Any]) -> Any:
+        if type(action) is Run:
             return self.execute(action)
-        if type(action) is _Sleep:
+        if type(action) is Sleep:
             return time.sleep(action.seconds)
-        if self._closed:
+        if self.closed:
             raise StoreClosedError(f"the store {self.target} is closed")
         if not held:
             self._slots.acquire()
@@ -261,108 +255,63 @@ class NetworkEngine(ABC):
             return self.open()
 
     async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
-        """As `run`, without blocking the event loop."""
-        drive = self._drive(make, write=write, repeatable=repeatable)
-        pool = self._pool()
-        async with pool.slots:
-            try:
-                step: Callable[[], _Action] = lambda: next(drive)  # noqa: E731
-                while True:
-                    action = step()
-                    try:
-                        answer = await self._ado(action, pool)
-                    except self.driver_error as error:
-                        step = _thrower(drive, error)
-                    else:
-                        step = _sender(drive, answer)
-            except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
-            finally:
-                drive.close()
-
-    async def _ado(self, action: _Action, pool: _LoopPool) -> Any:
-        if type(action) is _Run:
-            return await self.aexecute(action)
-        if type(action) is _Sleep:
-            return await asyncio.sleep(action.seconds)
-        if self._closed:
-            raise StoreClosedError(f"the store {self.target} is closed")
-        try:
-            return pool.idle.pop()
-        except IndexError:
-            return _Tied(await self.aopen(), pool)
+        """As `run`, in a thread of the engine's own."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="milepost")
+        work = functools.partial(self.run, make, write=write, repeatable=repeatable)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     # -- pools --------------------------------------------------------------------------------------------------------
 
-    def _pool(self) -> _LoopPool:
-        loop = asyncio.get_running_loop()
-        pool = self._loops.get(loop)
-        if pool is None:
-            pool = self._loops[loop] = _LoopPool()
-            # Where a loop ends without the store being closed in it, as with several asyncio.run().
-            weakref.finalize(loop, self._drop_idle, pool.idle)
-        return pool
-
     def _give(self, connection: Any) -> None:
-        idle = connection.pool.idle if type(connection) is _Tied else self._idle
+        idle = self.idle_with(connection)
         idle.append(connection)
-        if self._closed:
-            self._drop_idle(idle)
+        if self.closed:
+            self.drop_all(idle)
 
     def _lose(self, connection: Any, *, all_idle: bool = True) -> None:
         """Drop a connection that failed; the idle ones have most likely failed with it."""
-        if connection is None:
-            return
-        tied = type(connection) is _Tied
-        self.drop(connection.raw if tied else connection)
-        if all_idle:
-            self._drop_idle(connection.pool.idle if tied else self._idle)
+        if connection is not None:
+            self.drop(connection)
+            if all_idle:
+                self.drop_all(self.idle_with(connection))
 
-    def _drop_idle(self, idle: deque[Any]) -> None:
+    def idle_with(self, connection: Any) -> deque[Any]:  # noqa: ARG002  (there is a second pool where calls can be asynchronous)
+        """Return the pool that a connection belongs to."""
+        return self._idle
+
+    def drop_all(self, idle: deque[Any]) -> None:
+        """Drop all connections of a pool."""
         while idle:
             try:
                 connection = idle.pop()
             except IndexError:
                 return
-            self.drop(connection.raw if type(connection) is _Tied else connection)
+            self.drop(connection)
 
     def close(self) -> None:
         """Close idle connections now and the others when their calls end."""
-        self._closed = True
-        self._drop_idle(self._idle)
-        for pool in list(self._loops.values()):
-            self._drop_idle(pool.idle)
+        self.closed = True
+        self.drop_all(self._idle)
+        if self._executor is not None:
+            self._executor.shutdown(wait=True)
+            self._executor = None
 
     def after_fork_in_child(self) -> None:
         """Forget the connections of the parent: neither use nor close them."""
         _abandoned.extend(self._idle)
-        for pool in self._loops.values():
-            _abandoned.extend(pool.idle)
         self._idle = deque()
-        self._loops = weakref.WeakKeyDictionary()
+        self._executor = None
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
 
 
-class _LoopPool:
-    """The connections of one event loop."""
-
-    def __init__(self) -> None:
-        self.idle: deque[Any] = deque()
-        self.slots = asyncio.Semaphore(POOL_SIZE)
-
-
-class _Tied(NamedTuple):
-    """An asynchronous connection with the pool that it belongs to."""
-
-    raw: Any
-    pool: _LoopPool
-
-
-def _sender(drive: _Drive[Any], answer: Any) -> Callable[[], _Action]:
+def sender(drive: Drive[Any], answer: Any) -> Callable[[], Action]:
+    """Return the step that goes on with the answer of an action."""
     return lambda: drive.send(answer)
 
 
-def _thrower(drive: _Drive[Any], error: Exception) -> Callable[[], _Action]:
+def thrower(drive: Drive[Any], error: Exception) -> Callable[[], Action]:
+    """Return the step that goes on with the error of an action."""
     return lambda: drive.throw(error)
 
 

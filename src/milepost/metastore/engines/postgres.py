@@ -15,7 +15,8 @@ from milepost.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from milepost.metastore.engines.network import NetworkEngine, Verdict
+from milepost.metastore.engines.network import Run, Verdict
+from milepost.metastore.engines.network_async import AsyncNetworkEngine
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.statements import Statement, load
 
@@ -58,7 +59,7 @@ def _statements(own_time: bool) -> dict[str, Statement]:
     return load("postgres", placeholder)
 
 
-class PostgresEngine(NetworkEngine):
+class PostgresEngine(AsyncNetworkEngine):
     """Runs operations on PostgreSQL, 13 or later.
 
     Args:
@@ -111,14 +112,14 @@ class PostgresEngine(NetworkEngine):
             return cursor.rowcount
         return cursor.fetchall() if action.answer == "rows" else cursor.fetchone()[0]
 
-    async def aexecute(self, action: Any) -> Any:
+    async def aexecute(self, connection: Any, action: Run) -> Any:
         """Run a statement without blocking the event loop."""
-        cursor = await action.connection.raw.execute(action.text, action.parameters)
+        cursor = await connection.execute(action.text, action.parameters)
         if action.answer == "count":
             return cursor.rowcount
         return await cursor.fetchall() if action.answer == "rows" else (await cursor.fetchone())[0]
 
-    def drop(self, connection: Any) -> None:
+    def drop_raw(self, connection: Any) -> None:
         """Close the socket."""
         connection.pgconn.finish()
 

@@ -23,8 +23,10 @@ __all__ = [
     "increment",
     "items",
     "keys",
+    "now",
     "put",
     "put_default",
+    "put_directly",
     "put_if",
     "read",
     "touch",
@@ -51,6 +53,12 @@ def _select(handle: Handle, statement: str, *parameters: Any, wanted: int | None
         if len(rows) == wanted or not (yield from guard_read(handle)):
             return rows
     return rows
+
+
+def now(_: calls.Now, __: Environment) -> Operation[int]:
+    """See `milepost.calls.Now`."""
+    ((instant,),) = yield "now", ()
+    return int(instant)
 
 
 def check(call: calls.Check, _: Environment) -> Operation[None]:
@@ -136,6 +144,19 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
             yield from _write(handle, owner, item, call.retention, environment)
     else:
         yield "entry_put", Batch(items, (owner, call.retention, handle.writer))
+
+
+def put_directly(call: calls.Put, _: Environment) -> Operation[bool]:
+    """Write one item with the single statement that also checks the fence; whether that was possible.
+
+    It is not for a first write, for a stale attempt, and for writes that are logged: `put` says more then.
+    """
+    handle, item = call.handle, call.items[0]
+    owner = handle.owner_id
+    if owner is None or handle.logged or len(call.items) > 1 or not isinstance(handle.scope, TaskScope):
+        return False
+    parameters = (owner, handle.fence, *item, call.retention, handle.writer)
+    return bool((yield "entry_put_fenced", parameters))
 
 
 def _insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:
@@ -231,7 +252,10 @@ def touch(call: calls.Touch, _: Environment) -> Operation[bool]:
     owner = yield from guard_write(call.handle, create=False)
     if owner is None:
         return False
-    return bool((yield "entry_touch", (owner, call.key, call.retention)))
+    if not (yield "entry_lock", (owner, call.key)):
+        return False
+    yield "entry_touch", (owner, call.key, call.retention)
+    return True
 
 
 def delete(call: calls.Delete, environment: Environment) -> Operation[None]:

@@ -40,8 +40,10 @@ def hold(call: calls.HoldRun, _: Environment) -> Operation[None]:
     """See `milepost.calls.HoldRun`."""
     ttl = None if call.ttl is None else round(call.ttl * 1_000_000)
     hash_ = run_hash(call.dag_id, call.run_id)
-    if not (yield "run_hold", (hash_, call.holder, ttl, call.state)):
+    rows = yield "run_load", (hash_,)
+    if not rows or rows[0][3] != call.holder:
         raise RunHeldError(f"run {call.dag_id}/{call.run_id} is no longer held by this runner ({call.holder})")
+    yield "run_hold", (hash_, call.holder, ttl, call.state)
 
 
 def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]:

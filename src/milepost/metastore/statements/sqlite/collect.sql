@@ -1,6 +1,18 @@
+-- now()
+-- The time.
+SELECT :now
+
 -- expired_count()
 -- Rows whose explicit retention has passed.
 SELECT count(*) FROM entries WHERE expires_at <= :now
+
+-- expired_list(limit)
+-- The first of them, with whose they are.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri, e.key FROM entries AS e
+LEFT JOIN instances AS i ON i.id = e.owner_id
+LEFT JOIN runs AS r ON r.id = i.run
+LEFT JOIN assets AS a ON a.id = e.owner_id
+WHERE e.expires_at <= :now ORDER BY e.owner_id, e.key LIMIT :limit
 
 -- expired_delete!(batch)
 -- One batch of them.
@@ -18,6 +30,21 @@ WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
         SELECT 1 FROM entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
           AND (s.expires_at IS NULL OR s.expires_at > :now)))
   )
+
+-- retired_list(cutoff, unfinished_cutoff, limit)
+-- The first of them, with whose they are.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri, e.key FROM entries AS e
+LEFT JOIN instances AS i ON i.id = e.owner_id
+LEFT JOIN runs AS r ON r.id = i.run
+LEFT JOIN assets AS a ON a.id = e.owner_id
+WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
+  AND NOT EXISTS (
+    SELECT 1 FROM instances AS o WHERE o.id = e.owner_id AND o.state IN ('running', 'up_for_retry', 'deferred')
+      AND (o.updated_at >= :unfinished_cutoff OR EXISTS (
+        SELECT 1 FROM entries AS s WHERE s.owner_id = o.id AND s.updated_at >= :unfinished_cutoff
+          AND (s.expires_at IS NULL OR s.expires_at > :now)))
+  )
+ORDER BY e.owner_id, e.key LIMIT :limit
 
 -- retired_delete!(cutoff, unfinished_cutoff, batch)
 -- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
@@ -37,6 +64,13 @@ DELETE FROM entries WHERE (owner_id, key) IN (
 -- old_changes_count(cutoff)
 -- Entries of the change log past their time; asset values are trimmed by number as they are written.
 SELECT count(*) FROM changes WHERE kind = 'task' AND at < :cutoff
+
+-- old_changes_list(cutoff, limit)
+-- The first of them, with whose they are; the scope of an event is a text.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, c.scope, NULL, c.key FROM changes AS c
+LEFT JOIN instances AS i ON i.id = c.owner_id
+LEFT JOIN runs AS r ON r.id = i.run
+WHERE c.kind = 'task' AND c.at < :cutoff ORDER BY c.id LIMIT :limit
 
 -- old_changes_delete!(cutoff, batch)
 -- One batch of them.

@@ -1,0 +1,46 @@
+-- now()
+-- The time.
+SELECT :now
+
+-- expired_count()
+-- Rows whose explicit retention has passed.
+SELECT count(*) FROM milepost_entries WHERE expires_at <= :now
+
+-- expired_delete!(batch)
+-- One batch of them.
+DELETE FROM milepost_entries WHERE expires_at <= :now LIMIT :batch
+
+-- retired_count(cutoff, unfinished_cutoff)
+-- Rows under the default retention that are due: as in retired_delete.
+SELECT count(*) FROM milepost_entries AS e
+WHERE e.default_day <= :cutoff DIV 86400000000 AND e.updated_at < :cutoff
+  AND NOT EXISTS (
+    SELECT 1 FROM milepost_instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+      AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+        SELECT 1 FROM milepost_entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+          AND (s.expires_at IS NULL OR s.expires_at > :now)))
+  )
+
+-- retired_delete!(cutoff, unfinished_cutoff, batch)
+-- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
+-- gave a sign of life since unfinished_cutoff. An expired row is none: it goes too, and a dry run must say the same.
+DELETE gone FROM milepost_entries AS gone JOIN (
+    SELECT e.owner_id, e.`key` FROM milepost_entries AS e
+    WHERE e.default_day <= :cutoff DIV 86400000000 AND e.updated_at < :cutoff
+      AND NOT EXISTS (
+        SELECT 1 FROM milepost_instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')
+          AND (i.updated_at >= :unfinished_cutoff OR EXISTS (
+            SELECT 1 FROM milepost_entries AS s WHERE s.owner_id = i.id AND s.updated_at >= :unfinished_cutoff
+              AND (s.expires_at IS NULL OR s.expires_at > :now)))
+      )
+    LIMIT :batch
+) AS due ON due.owner_id = gone.owner_id AND due.`key` = gone.`key`
+WHERE gone.updated_at < :cutoff
+
+-- old_changes_count(cutoff)
+-- Entries of the change log past their time; asset values are trimmed by number as they are written.
+SELECT count(*) FROM milepost_changes WHERE kind = 'task' AND at < :cutoff
+
+-- old_changes_delete!(cutoff, batch)
+-- One batch of them.
+DELETE FROM milepost_changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch
