@@ -1,0 +1,322 @@
+"""The life of a task instance: open, finish, clear, restore, delete (SPEC 4.2)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from milepost import (
+    NEVER_EXPIRE,
+    Asset,
+    InstanceNotFoundError,
+    InstanceStateError,
+    InvalidKeyError,
+    ManualClock,
+    RunNotFoundError,
+    StaleAttemptError,
+    TaskOptions,
+    TaskScope,
+)
+from tests.contract.conftest import SCOPE, Make, sql
+
+DAG, RUN = SCOPE.dag_id, SCOPE.run_id
+ENDED = ("success", "failed", "skipped")
+OPEN = ("up_for_retry", "deferred")
+
+
+def test_open_records_the_instance(store: Any, clock: ManualClock) -> None:
+    """`open` records state, attempt, item name and times; `get` and `list` show them."""
+    assert store.instances.get(SCOPE) is None
+    start = clock.now()
+    store.instances.open(SCOPE, 2, item={"x": 1}, item_name="x=1", incarnation="i")
+    record = store.instances.get(SCOPE)
+    assert (record.scope, record.state, record.attempt) == (SCOPE, "running", 2)
+    assert (record.item_name, record.incarnation, record.finished_at) == ("x=1", "i", None)
+    assert record.created_at == record.opened_at == record.updated_at
+    clock.advance(seconds=1)
+    store.instances.finish(SCOPE, 2, "failed")
+    record = store.instances.get(SCOPE)
+    assert record.state == "failed"
+    assert record.finished_at == record.updated_at == record.opened_at + timedelta(seconds=1)
+    assert clock.now() == start + 1_000_000
+
+
+def test_s15_state_outlives_failure_deferral_and_reschedule(store: Any) -> None:
+    """S-15: nothing that a failing, deferred or rescheduled attempt stored is rolled back; a delete stays deleted."""
+    task = store.task_store(SCOPE, attempt=1)
+    task.set("job", "j-1")
+    task.set("x", 1)
+    store.instances.finish(SCOPE, 1, "up_for_retry")
+    task = store.task_store(SCOPE, attempt=2)
+    assert task.get("job") == "j-1"
+    task.delete("x")
+    for poke in (1, 2, 3):
+        assert task.increment("pokes") == poke
+        store.instances.finish(SCOPE, 2, "deferred")
+        task = store.task_store(SCOPE, attempt=2)
+        assert task.get("job") == "j-1"
+    store.instances.finish(SCOPE, 2, "failed")
+    task = store.task_store(SCOPE, attempt=3)
+    assert task.get("x", "default") == "default"
+
+
+@pytest.mark.parametrize("state", [*ENDED, *OPEN])
+def test_finish_is_repeatable(store: Any, clock: ManualClock, state: str) -> None:
+    """The same final state again is no-op; another one is refused once the attempt has ended."""
+    store.instances.open(SCOPE, 1)
+    store.instances.finish(SCOPE, 1, state)
+    record = store.instances.get(SCOPE)
+    clock.advance(seconds=1)
+    store.instances.finish(SCOPE, 1, state)
+    assert store.instances.get(SCOPE) == record
+    if state in ENDED:
+        for other in {*ENDED, *OPEN} - {state}:
+            with pytest.raises(InstanceStateError, match="already ended"):
+                store.instances.finish(SCOPE, 1, other)
+        assert store.instances.get(SCOPE) == record
+    else:
+        store.instances.finish(SCOPE, 1, "failed")
+        assert store.instances.get(SCOPE).state == "failed"
+
+
+def test_finish_refuses_what_it_does_not_know(store: Any) -> None:
+    """`finish` refuses unknown states, unknown instances and any attempt but the current one."""
+    with pytest.raises(InstanceNotFoundError, match="dag/run/task"):
+        store.instances.finish(SCOPE, 1, "success")
+    store.instances.open(SCOPE, 2)
+    for state in ("running", "none", "cleared", "", None):
+        with pytest.raises(ValueError, match="ends as one of"):
+            store.instances.finish(SCOPE, 2, state)
+    for attempt in (1, 3):
+        with pytest.raises(StaleAttemptError):
+            store.instances.finish(SCOPE, attempt, "success")
+    with pytest.raises(StaleAttemptError):
+        store.instances.finish(SCOPE, 2, "success", incarnation="another")
+    assert store.instances.get(SCOPE).state == "running"
+
+
+@pytest.mark.parametrize("attempt", [0, -1, 2**31])
+def test_attempts_count_from_one(store: Any, attempt: int) -> None:
+    """Attempts are ints from 1 to 2**31-1."""
+    for call in (store.instances.open, lambda scope, n: store.instances.finish(scope, n, "failed")):
+        with pytest.raises(ValueError, match="attempt"):
+            call(SCOPE, attempt)
+        for wrong in (1.0, True, "1", None):
+            with pytest.raises(TypeError, match="attempt"):
+                call(SCOPE, wrong)
+    assert store.instances.get(SCOPE) is None
+
+
+def test_attempts_go_on_after_a_clear(store: Any) -> None:
+    """Attempt numbers never restart at a clear: those up to the cleared one are stale, the next one opens."""
+    store.instances.open(SCOPE, 3)
+    store.instances.clear(SCOPE)
+    assert store.instances.get(SCOPE).state == "cleared"
+    for stale in (1, 2, 3):
+        with pytest.raises(StaleAttemptError, match="cleared"):
+            store.instances.open(SCOPE, stale)
+    store.instances.open(SCOPE, 4)
+    record = store.instances.get(SCOPE)
+    assert (record.state, record.attempt) == ("running", 4)
+
+
+def test_incarnations_replaced_are_stale_for_good(store: Any) -> None:
+    """A new incarnation starts without the old state; a replaced one is stale for good, also after delete_run."""
+    sibling = TaskScope(DAG, RUN, "other")
+    store.instances.open(SCOPE, 3, incarnation="a")["task_store"].set("k", "a")
+    store.task_store(sibling, attempt=1).set("k", "a")
+    new = store.instances.open(SCOPE, 1, incarnation="b")["task_store"]
+    assert new.keys() == []
+    assert store.task_store(sibling).keys() == []
+    assert store.instances.get(sibling).state == "none"
+    for scope in (SCOPE, sibling, TaskScope(DAG, RUN, "new")):
+        with pytest.raises(StaleAttemptError, match="earlier"):
+            store.instances.open(scope, 9, incarnation="a")
+    archive = store.instances.archives(sibling)[0]
+    assert (archive.cause, archive.keys) == ("new_incarnation", ("k",))
+    assert (archive.writer.task_id, archive.writer.attempt) == ("task", 1)
+    store.instances.delete_run(DAG, RUN)
+    for gone in ("a", "b"):
+        with pytest.raises(StaleAttemptError):
+            store.instances.open(SCOPE, 9, incarnation=gone)
+    assert store.instances.get(SCOPE) is None
+    store.instances.open(SCOPE, 1, incarnation="c")
+    with pytest.raises(StaleAttemptError):
+        store.instances.open(SCOPE, 9, incarnation="b")
+    store.instances.open(TaskScope(DAG, "run2", "task"), 1, incarnation="a")
+
+
+def test_no_incarnation_means_the_recorded_one(store: Any) -> None:
+    """Incarnation None is the recorded one; a run without one adopts the first as long as no attempt was opened."""
+    store.task_store(SCOPE).set("k", 1)
+    task = store.instances.open(SCOPE, 1, incarnation="a")["task_store"]
+    assert task.get("k") == 1
+    assert store.instances.open(SCOPE, 2)["task_store"].get("k") == 1
+    assert store.instances.get(SCOPE).incarnation == "a"
+    other = TaskScope(DAG, "plain", "task")
+    store.task_store(other, attempt=1).set("k", 1)
+    assert store.instances.open(other, 1, incarnation="a")["task_store"].keys() == []
+
+
+def items_of(store: Any, items: str, *, attempt: int, run: str = RUN) -> list[Any]:
+    """Open a mapped task over some items and return the accessors."""
+    return [
+        store.instances.open(TaskScope(DAG, run, "mapped", index), attempt, item={"x": item})["task_store"]
+        for index, item in enumerate(items)
+    ]
+
+
+@pytest.mark.parametrize("keep", [None, True])
+def test_s22_a_changed_item_never_sees_the_old_state(store: Any, caplog: Any, keep: bool | None) -> None:
+    """S-22: after a clear, a position that holds another item starts empty, even if the clear kept the state."""
+    for task, item in zip(items_of(store, "abc", attempt=1), "abc", strict=True):
+        task.set("item", item)
+    for index in range(3):
+        store.instances.clear(TaskScope(DAG, RUN, "mapped", index), keep=keep)
+    tasks = items_of(store, "zbca", attempt=2)
+    assert [task.get("item") for task in tasks] == [None, *("bc" if keep else [None, None]), None]
+    archive = store.instances.archives(TaskScope(DAG, RUN, "mapped", 0))[0]
+    assert (archive.cause, archive.keys) == ("item_changed" if keep else "clear", ("item",))
+    warned = [record for record in caplog.records if getattr(record, "action", "") == "item_changed"]
+    assert len(warned) == (1 if keep else 0)
+
+
+def test_s22_retries_are_never_compared(store: Any) -> None:
+    """S-22: retries of one expansion keep the state whatever the item looks like; a resumed attempt too."""
+    items_of(store, "a", attempt=1)[0].set("item", "a")
+    assert items_of(store, "z", attempt=1)[0].get("item") == "a"
+    assert items_of(store, "z", attempt=2)[0].get("item") == "a"
+    store.instances.clear(TaskScope(DAG, RUN, "mapped", 0), keep=True)
+    assert items_of(store, "z", attempt=3)[0].get("item") == "a", "the item of the last attempt is what counts"
+    assert items_of(store, "y", attempt=4)[0].get("item") == "a"
+
+
+def test_s22_a_shrunk_list_leaves_nothing_reachable(store: Any) -> None:
+    """S-22: after a clear of the run, an index that the new list does not have holds no keys."""
+    for task in items_of(store, "abc", attempt=1):
+        task.set("item", 1)
+    assert store.instances.clear_run(DAG, RUN) == 3
+    items_of(store, "ab", attempt=2)
+    assert store.task_store(TaskScope(DAG, RUN, "mapped", 2)).keys() == []
+
+
+def test_s22_items_that_are_not_json_have_no_guard(store: Any, caplog: Any) -> None:
+    """S-22: items that are not JSON are not compared, which is logged once per task."""
+    for index in range(3):
+        scope = TaskScope(DAG, RUN, "odd", index)
+        store.instances.open(scope, 1, item={"x": {1, 2}})["task_store"].set("k", 1)
+        store.instances.clear(scope, keep=True)
+        assert store.instances.open(scope, 2, item={"x": {3}})["task_store"].get("k") == 1
+    warned = [record for record in caplog.records if getattr(record, "action", "") == "item_unguarded"]
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "option", "argument", "kept"),
+    [
+        ("discard", None, None, False),
+        ("keep", None, None, True),
+        ("discard", "keep", None, True),
+        ("keep", "discard", None, False),
+        ("keep", "keep", False, False),
+        ("discard", "discard", True, True),
+    ],
+)
+def test_who_decides_what_a_clear_keeps(make: Make, setting: str, option: Any, argument: Any, kept: bool) -> None:
+    """The argument of clear beats the task's option, which beats the setting on_clear."""
+    for by_run in (False, True):
+        store = make(on_clear=setting)
+        scope = TaskScope(DAG, f"run{by_run}", "task")
+        task = store.instances.open(scope, 1, options=TaskOptions(on_clear=option))["task_store"]
+        task.set("k", 1, retention=NEVER_EXPIRE)
+        if by_run:
+            assert store.instances.clear_run(DAG, scope.run_id, keep=argument) == 1
+        else:
+            store.instances.clear(scope, keep=argument)
+        assert store.task_store(scope).keys() == (["k"] if kept else [])
+        assert len(store.instances.archives(scope)) == (0 if kept else 1)
+        with pytest.raises(StaleAttemptError):
+            task.set("k", 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "option", "cleared"),
+    [(False, None, False), (True, None, True), (False, True, True), (True, False, False)],
+)
+def test_clear_on_success(make: Make, setting: bool, option: bool | None, cleared: bool) -> None:
+    """clear_on_success, by option or else by setting, drops task keys at success only, and never asset state."""
+    store = make(clear_on_success=setting)
+    for attempt, state in enumerate(["up_for_retry", "deferred", "failed", "skipped", "success"], 1):
+        opened = store.instances.open(
+            SCOPE, attempt, outlets=[Asset("orders")], options=TaskOptions(clear_on_success=option)
+        )
+        opened["task_store"].set("k", 1, retention=NEVER_EXPIRE)
+        opened["asset_store"].set("k", 1)
+        store.instances.finish(SCOPE, attempt, state)
+        assert store.task_store(SCOPE).keys() == ([] if cleared and state == "success" else ["k"])
+        assert store.asset_store(Asset("orders")).get("k") == 1
+
+
+def test_unknown_instances_and_runs(store: Any) -> None:
+    """Lifecycle calls on what is not recorded raise the NotFoundError of their kind and record nothing."""
+    calls = (store.instances.clear, store.instances.archives, store.instances.restore)
+    for call in calls:
+        with pytest.raises(InstanceNotFoundError):
+            call(SCOPE)
+        for wrong in ("dag", None, (DAG, RUN, "task")):
+            with pytest.raises(TypeError):
+                call(wrong)
+    for call in (store.instances.clear_run, store.instances.delete_run):
+        with pytest.raises(RunNotFoundError):
+            call(DAG, RUN)
+        with pytest.raises(InvalidKeyError):
+            call(DAG, "")
+    assert store.instances.list() == []
+    assert store.runs.list() == []
+
+
+def test_list_filters_and_orders(store: Any) -> None:
+    """`list` is ordered by recording of the run, task and map index, and each argument filters."""
+    scopes = [
+        TaskScope("d2", "r", "t"),
+        TaskScope("d1", "r2", "b"),
+        TaskScope("d1", "r2", "a", 10),
+        TaskScope("d1", "r2", "a", 9),
+    ]
+    for scope in scopes:
+        store.instances.open(scope, 1)
+    store.instances.finish(scopes[0], 1, "success")
+    assert [r.scope for r in store.instances.list()] == [scopes[0], scopes[3], scopes[2], scopes[1]]
+    assert [r.scope for r in store.instances.list("d1", "r2", "a")] == [scopes[3], scopes[2]]
+    assert [r.scope for r in store.instances.list(task_id="b")] == [scopes[1]]
+    assert [r.scope for r in store.instances.list(state="success")] == [scopes[0]]
+    assert store.instances.list("d%") == []
+
+
+def test_s21_delete_run_takes_task_rows_only(store: Any) -> None:
+    """S-21: delete_run removes every task row of that run; asset rows keep their writer; other runs are untouched."""
+    other = TaskScope(DAG, "run2", "task")
+    for scope in (SCOPE, other, TaskScope(DAG, RUN, "mapped", 3)):
+        opened = store.instances.open(scope, 1, outlets=[Asset("orders")])
+        opened["task_store"].set_many({"a": 1, "b": 2}, retention=NEVER_EXPIRE)
+        store.runs.put_result(scope, 1, "result")
+        if scope != other:
+            opened["asset_store"].set("watermark", "2024-06-01")
+    store.instances.clear(TaskScope(DAG, RUN, "mapped", 3))
+    assert store.instances.delete_run(DAG, RUN) == 2
+    assert [record.scope for record in store.instances.list()] == [other]
+    assert [record.run_id for record in store.runs.list()] == ["run2"]
+    assert store.task_store(other).items() == [("a", 1), ("b", 2)]
+    assert store.runs.get_result(other) == "result"
+    assert sql(store, "SELECT count(*) FROM entries") == [(3,)]
+    assert sql(store, "SELECT count(*) FROM results") == [(1,)]
+    assert sql(store, "SELECT count(*) FROM changes WHERE kind = 'task' AND key IS NOT NULL") == [(0,)]
+    entry = store.asset_store(Asset("orders")).entry("watermark")
+    writer = entry.writer
+    assert entry.value == "2024-06-01"
+    assert (writer.dag_id, writer.run_id, writer.task_id, writer.map_index, writer.attempt) == (DAG, RUN, "mapped", 3, 1)
+    with pytest.raises(RunNotFoundError):
+        store.instances.delete_run(DAG, RUN)
+    assert store.task_store(SCOPE, attempt=1).keys() == []
