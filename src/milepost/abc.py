@@ -40,8 +40,14 @@ class Metastore(ABC):
     There is one way in: a call (see `milepost.calls`, which says what each one does) is run as a whole or not at all.
     Metastores are safe to use from several threads and tasks, and after a fork unless they say otherwise.
 
+    Attributes:
+        found_schema: The version of the schema that was there when the metastore was opened, 0 for none; `None` where that
+            is not known.
+
     .. versionadded:: 0.1
     """
+
+    found_schema: int | None = None
 
     @abstractmethod
     def call(self, call: Call[R], /) -> R:
@@ -142,7 +148,7 @@ class BaseStateBackend(ABC):
         """As `clear`, without blocking the event loop."""
 
     def cleanup(self) -> None:
-        """Remove what has expired. Called by a collection; the default says that there is no such means.
+        """Remove what has expired. Called by a collection; without it, a collection skips the backend and says so.
 
         Raises:
             NotImplementedError: The backend does not collect.

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from milepost.entry import Archive, InstanceRecord, RunRecord, TaskOptions
+from milepost.entry import Archive, DueKey, InstanceRecord, RunRecord, StoreStats, TaskOptions
 from milepost.retention import Retention
 from milepost.scopes import AssetScope, TaskScope
 
@@ -28,9 +28,11 @@ __all__ = [
     "Clear",
     "ClearInstances",
     "Collect",
+    "CollectBackend",
     "Count",
     "Delete",
     "DeleteRun",
+    "Due",
     "FindAsset",
     "Finish",
     "Get",
@@ -53,6 +55,7 @@ __all__ = [
     "Read",
     "Restore",
     "Stored",
+    "Stats",
     "Touch",
     "new_version",
 ]
@@ -243,6 +246,8 @@ class PutIf(Call[None]):
 class Increment(Call[int | float]):
     """Add ``by``, exactly; absent counts from 0; the expiry stays. The new number.
 
+    repeatable: ClassVar[bool] = False
+
     Raises:
         TypeError: The stored value is no number (`bool` is none).
         ValueError: The sum cannot be stored.
@@ -259,6 +264,8 @@ class Touch(Call[bool]):
     """Move the expiry of a live key; whether there was one. Value and version stay."""
 
     handle: Handle
+    repeatable: ClassVar[bool] = False
+
     key: str
     retention: Retention
 
@@ -381,6 +388,8 @@ class ClearInstances(Call[int]):
 class Archives(Call[list[Archive]]):
     """What was set aside for an instance, newest first."""
 
+    repeatable: ClassVar[bool] = False
+
     scope: TaskScope
 
 
@@ -405,6 +414,8 @@ class DeleteRun(Call[int]):
     """Remove all of a run's task rows; the number of instances. Asset state stays.
 
     Raises:
+    repeatable: ClassVar[bool] = False
+
         RunNotFoundError: No such run.
     """
 
@@ -419,6 +430,8 @@ class ListInstances(Call[list[InstanceRecord]]):
 
     dag_id: str | None = None
     run_id: str | None = None
+    repeatable: ClassVar[bool] = False
+
     task_id: str | None = None
     map_index: int | None = None
     state: str | None = None
@@ -507,3 +520,29 @@ class Collect(Call[int]):
     batch: int | None
     cutoff: int = 0
     unfinished_cutoff: int = 0
+
+
+@dataclass(slots=True)
+class Due(Call[list[DueKey]]):
+    """The first ``limit`` rows that `Collect` would remove; arguments as there."""
+
+    what: str
+    limit: int
+    cutoff: int = 0
+    unfinished_cutoff: int = 0
+
+
+@dataclass(slots=True)
+class CollectBackend(Call[str | None]):
+    """Have a user's backend remove what has expired of the entries that it keeps.
+
+    Returns:
+        What became of them, in a few words; `None` where the metastore itself keeps the entries.
+    """
+
+    dry_run: bool = False
+
+
+@dataclass(slots=True)
+class Stats(Call[StoreStats]):
+    """How much the store holds, from one moment. Reads whole tables."""

@@ -15,10 +15,12 @@ __all__ = [
     "Archive",
     "CleanReport",
     "DamagedValue",
+    "DueKey",
     "Entry",
     "InstanceRecord",
     "InstanceState",
     "RunRecord",
+    "StoreStats",
     "TaskOptions",
     "Writer",
     "WriterKind",
@@ -245,6 +247,23 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
+class DueKey:
+    """One row that a collection would remove.
+
+    Args:
+        what: ``expired``, ``retired`` or ``changes``, as in `CleanReport`.
+        owner: The task instance or asset that it belongs to, for people; `None` where that is gone.
+        key: The key; `None` for an event of the change log without one.
+
+    .. versionadded:: 0.1
+    """
+
+    what: str
+    owner: str | None
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CleanReport:
     """What a collection removed, or would remove.
 
@@ -253,6 +272,8 @@ class CleanReport:
         retired: Entries without explicit retention, older than ``default_retention_days``.
         changes: Entries of the change log past ``archive_days``.
         dry_run: Whether nothing was removed.
+        first: The first keys of each kind, if a dry run was asked for them.
+        backend: What became of the entries that a ``[state_store] backend`` keeps, if one does.
 
     .. versionadded:: 0.1
     """
@@ -261,3 +282,36 @@ class CleanReport:
     retired: int
     changes: int
     dry_run: bool
+    first: tuple[DueKey, ...] = ()
+    backend: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """How much a store holds.
+
+    Args:
+        schema: The version of its schema.
+        bytes: The size of the database.
+        runs: Recorded runs.
+        instances: Recorded task instances.
+        entries: Keys with a value, expired ones included.
+        expired: Those of them that have expired and are not yet collected.
+        assets: Known assets.
+        changes: Rows of the change log.
+        results: Results of tasks.
+        newest: When anything was last written (aware, UTC); `None` in an empty store.
+
+    .. versionadded:: 0.1
+    """
+
+    schema: int
+    bytes: int
+    runs: int
+    instances: int
+    entries: int
+    expired: int
+    assets: int
+    changes: int
+    results: int
+    newest: datetime | None

@@ -14,22 +14,30 @@ from milepost.accessors import AssetStoreAccessor, TaskStoreAccessor
 from milepost.assets import asset_scope
 from milepost.calls import Handle
 from milepost.clock import Clock, SystemClock
+from milepost.collection import Progress
 from milepost.config import Settings, load_settings
-from milepost.entry import CleanReport, Writer
+from milepost.entry import CleanReport, StoreStats, Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
 from milepost.program import Program, arun, run
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 
-__all__ = ["Store", "aconnect", "connect"]
+__all__ = ["Store", "aconnect", "connect", "sqlite_path"]
 
 _PYTHON = Writer("python")
 _LOGGED = frozenset({"cli", "api"})
 """Writers whose edits of task state go to the change log: people, not code."""
 
 
-def connect(url: str | None = None, *, clock: Clock | None = None, writer: Writer = _PYTHON, **settings: Any) -> Store:
+def connect(
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    writer: Writer = _PYTHON,
+    upgrade: bool = True,
+    **settings: Any,
+) -> Store:
     """Open a store, creating it where nothing is there yet.
 
     Args:
@@ -37,6 +45,8 @@ def connect(url: str | None = None, *, clock: Clock | None = None, writer: Write
             SQLite file in the user's state folder.
         clock: Where the time comes from; by default the system.
         writer: Who is on record for writes outside of attempts.
+        upgrade: `False` opens only what is there and leaves it as it is: nothing is created, no older schema is brought up
+            to date.
         **settings: Options of ``[state_store]`` by name; they win over the environment.
 
     Returns:
@@ -44,12 +54,13 @@ def connect(url: str | None = None, *, clock: Clock | None = None, writer: Write
 
     Raises:
         ConfigurationError: An option is unknown or has a bad value.
-        StoreError: The store cannot be opened, is too new, or is no Milepost store.
+        StoreError: The store cannot be opened, is too new, or is no Milepost store; without ``upgrade`` also: it is not
+            there (`StoreUnreachableError`) or too old (`SchemaOutdatedError`).
 
     .. versionadded:: 0.1
     """
     loaded = load_settings({"url": url, **settings})
-    metastore = _open(loaded, clock or SystemClock())
+    metastore = _open(loaded, clock or SystemClock(), upgrade)
     try:
         if loaded.backend is not None:
             metastore = _with_backend(metastore, loaded.backend)
@@ -60,15 +71,20 @@ def connect(url: str | None = None, *, clock: Clock | None = None, writer: Write
 
 
 async def aconnect(
-    url: str | None = None, *, clock: Clock | None = None, writer: Writer = _PYTHON, **settings: Any
+    url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    writer: Writer = _PYTHON,
+    upgrade: bool = True,
+    **settings: Any,
 ) -> Store:
     """Open a store without blocking the event loop; as `connect`."""
     import asyncio
 
-    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, **settings)
+    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, upgrade=upgrade, **settings)
 
 
-def _open(settings: Settings, clock: Clock) -> Metastore:
+def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
     url = settings.url
     if url.startswith("sqlite:///"):
         from milepost.metastore.sql import SqliteMetastore
@@ -204,7 +220,14 @@ class Store:
         handle = Handle(AssetScope(number, name, uri), self._writer.encode(), owner_id=number)
         return AssetStoreAccessor(self._metastore, handle, self.settings.max_value_bytes)
 
-    def clean(self, *, dry_run: bool = False, batch_size: int | None = None) -> CleanReport:
+    def clean(
+        self,
+        *,
+        dry_run: bool = False,
+        batch_size: int | None = None,
+        first: int = 0,
+        progress: Progress | None = None,
+    ) -> CleanReport:
         """Remove what has expired or is past its time, in bounded batches, beside live traffic.
 
         Args:
@@ -214,16 +237,32 @@ class Store:
         Returns:
             How many rows went, or would go.
         """
-        return run(self._metastore, self._collect(dry_run, batch_size))
+        return run(self._metastore, self._collect(dry_run, batch_size, first, progress))
 
-    async def aclean(self, *, dry_run: bool = False, batch_size: int | None = None) -> CleanReport:
-        """As `clean`."""
-        return await arun(self._metastore, self._collect(dry_run, batch_size))
+    async def aclean(
+        self,
+        *,
+        dry_run: bool = False,
+        batch_size: int | None = None,
+        first: int = 0,
+        progress: Progress | None = None,
+    ) -> CleanReport:
+        """As `clean`; ``progress`` is a plain function."""
+        return await arun(self._metastore, self._collect(dry_run, batch_size, first, progress))
 
-    def _collect(self, dry_run: bool, batch_size: int | None) -> Program[CleanReport]:
+    def _collect(self, dry_run: bool, batch_size: int | None, first: int, progress: Progress | None) -> Program[CleanReport]:
         if batch_size is not None and batch_size < 1:
             raise InvalidValueError(f"batch_size must be 1 or more, got {batch_size}")
-        return collection.collect(self.settings, self._metastore.now(), dry_run=dry_run, batch_size=batch_size)
+        now = self._metastore.now()
+        return collection.collect(self.settings, now, dry_run=dry_run, batch_size=batch_size, first=first, progress=progress)
+
+    def stats(self) -> StoreStats:
+        """Return how much the store holds. Reads whole tables."""
+        return self._metastore.call(calls.Stats())
+
+    async def astats(self) -> StoreStats:
+        """As `stats`."""
+        return await self._metastore.acall(calls.Stats())
 
     def verify(self) -> None:
         """Check the schema and the file, changing nothing.
@@ -235,6 +274,9 @@ class Store:
 
     def close(self) -> None:
         """Give back all connections; calls after it raise `StoreClosedError`."""
+            first: The most keys of each kind that the report of a dry run names.
+            progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``), the rows of it removed
+                so far, and those that were due.
         self._metastore.close()
 
     async def aclose(self) -> None:

@@ -51,6 +51,7 @@ class BackendMetastore(Metastore):
 
     def __init__(self, inner: Metastore, backend: BaseStateBackend) -> None:
         self.inner = inner
+        self.found_schema = inner.found_schema
         self.backend = backend
         self.name = f"{type(backend).__module__}.{type(backend).__qualname__}"
         self._takes_never = "never_expires" in inspect.signature(backend.set).parameters
@@ -79,7 +80,9 @@ class BackendMetastore(Metastore):
                 answer = getattr(self.backend, step.method)(*step.arguments, **step.options)
 
     async def acall(self, call: Call[R], /) -> R:
-        """Run a call through the backend's asynchronous methods."""
+        """Run a call through the backend's asynchronous methods; its ``list`` and ``cleanup`` in a thread."""
+        import asyncio
+
         steps = self._steps(call)
         answer: Any = None
         while True:
@@ -89,12 +92,14 @@ class BackendMetastore(Metastore):
                 return done.value  # type: ignore[no-any-return]
             if isinstance(step, Call):
                 answer = await self.inner.acall(step)
-            elif step.method == "list":
-                answer = self.backend.list(*step.arguments)
+            elif step.method in ("list", "cleanup"):
+                answer = await asyncio.to_thread(getattr(self.backend, step.method), *step.arguments)
             else:
                 answer = await getattr(self.backend, f"a{step.method}")(*step.arguments, **step.options)
 
     def _steps(self, call: Call[Any]) -> _Steps:
+        if isinstance(call, calls.CollectBackend) and not self._native:
+            return (yield from self._collect(call))
         handle = getattr(call, "handle", None)
         if not isinstance(handle, Handle):
             return (yield call)
@@ -161,6 +166,14 @@ class BackendMetastore(Metastore):
                 text, encoding = found
                 rows.append(Stored(key, text, encoding, None, None, None, None, None, None))
         return rows
+
+    def _collect(self, call: calls.CollectBackend) -> _Steps:
+        if type(self.backend).cleanup is BaseStateBackend.cleanup:
+            return f"skipped: the backend {self.name} has no cleanup()"
+        if call.dry_run:
+            return f"not asked: the backend {self.name} cannot say what its cleanup() would remove"
+        yield _Ask("cleanup", (), {})
+        return f"removed by cleanup() of the backend {self.name}"
 
     def now(self) -> int:
         """Return the metastore's time."""

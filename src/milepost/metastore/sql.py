@@ -35,6 +35,7 @@ class SqliteMetastore(Metastore):
         policy: Settings that operations obey.
         synchronous: ``full``: durable against power loss; ``normal``: against crashes of the process only.
         direct: Whether to use the direct paths.
+        upgrade: Create what is missing and bring an older schema up to date; otherwise leave the file as it is.
 
     .. versionadded:: 0.1
     """
@@ -47,8 +48,10 @@ class SqliteMetastore(Metastore):
         policy: Policy,
         synchronous: str = "full",
         direct: bool = True,
+        upgrade: bool = True,
     ) -> None:
-        self.engine = SqliteEngine(path, clock=clock, synchronous=synchronous)
+        self.engine = SqliteEngine(path, clock=clock, synchronous=synchronous, upgrade=upgrade)
+        self.found_schema = self.engine.found
         self._environment = Environment(policy)
         self._clock_now = clock.now
         self._direct = direct

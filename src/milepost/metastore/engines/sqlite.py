@@ -43,12 +43,17 @@ class SqliteEngine:
         path: The file; `None` for a database in memory, which all calls share, one at a time.
         clock: The time.
         synchronous: ``full`` or ``normal``.
+        upgrade: Create what is missing and bring an older schema up to date; otherwise leave the file as it is.
+
+    Attributes:
+        found: The version of the schema when the file was opened; 0 for an empty file.
 
     Raises:
-        StoreError: The file cannot be opened, is no Milepost store, or is too new.
+        StoreError: The file cannot be opened, is no Milepost store, or is too new; without ``upgrade`` also: it is not
+            there, or too old.
     """
 
-    def __init__(self, path: Path | None, *, clock: Clock, synchronous: str = "full") -> None:
+    def __init__(self, path: Path | None, *, clock: Clock, synchronous: str = "full", upgrade: bool = True) -> None:
         self.path = path
         self.clock = clock
         self.target = ":memory:" if path is None else str(path)
@@ -58,11 +63,12 @@ class SqliteEngine:
         self._gate = threading.Condition()
         self._closed: str | None = None
         self._executor: ThreadPoolExecutor | None = None
-        if path is not None:
+        self._create = upgrade or path is None
+        if path is not None and upgrade:
             schema.prepare_file(path)
         connection = self._open()
         try:
-            schema.upgrade(connection, self.target)
+            self.found = (schema.upgrade if self._create else schema.check)(connection, self.target)
         except sqlite3.Error as error:
             connection.close()
             raise schema.opening_error(self.target, error) from error
@@ -91,7 +97,9 @@ class SqliteEngine:
                 except IndexError:
                     self._gate.wait()
         try:
-            return schema.connect(self.target, self._synchronous)
+            if self._create:
+                return schema.connect(self.target, self._synchronous)
+            return schema.look(self.target)
         except BaseException:
             with self._gate:
                 self._opened -= 1

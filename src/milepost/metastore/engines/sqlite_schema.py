@@ -11,7 +11,7 @@ from pathlib import Path
 from milepost.errors import DamagedStoreError, SchemaOutdatedError, SchemaTooNewError, StoreUnreachableError
 from milepost.metastore.migrations import migrations
 
-__all__ = ["BUSY_SECONDS", "busy", "connect", "prepare_file", "upgrade", "verify"]
+__all__ = ["BUSY_SECONDS", "busy", "check", "connect", "look", "prepare_file", "upgrade", "verify"]
 
 APPLICATION_ID = 0x4D6C7053
 """In the header of every Milepost file, so that others' files are refused ("MlpS")."""
@@ -103,6 +103,27 @@ def connect(target: str, synchronous: str) -> sqlite3.Connection:
         wait = min(wait * 2, 0.1)
 
 
+def look(target: str) -> sqlite3.Connection:
+    """Open a connection to a file that must be there, and change none of its settings.
+
+    Raises:
+        StoreUnreachableError: It is not there or cannot be opened.
+    """
+    path = Path(target)
+    if not path.exists():
+        raise StoreUnreachableError(f"there is no store {target} yet; the first use creates it")
+    try:
+        return sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+    except sqlite3.Error as error:
+        raise opening_error(target, error) from error
+
+
 def opening_error(target: str, error: sqlite3.Error) -> Exception:
     """Return the project's own error for one that SQLite raised while a store was opened."""
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
@@ -129,29 +150,44 @@ def _refuse_newer(version: int, newest: int, target: str) -> None:
         raise SchemaTooNewError(f"{target} has schema {version} and this release knows {newest}; upgrade Milepost to use it")
 
 
-def verify(connection: sqlite3.Connection, target: str) -> None:
-    """Check the schema and change nothing.
+def check(connection: sqlite3.Connection, target: str) -> int:
+    """Return the version of the schema, which is the one that this release needs.
 
     Raises:
         SchemaTooNewError: A newer release wrote the file.
         SchemaOutdatedError: It has yet to be upgraded.
-        DamagedStoreError: It belongs to something else, or SQLite finds it corrupt.
+        DamagedStoreError: It belongs to something else.
     """
     version, newest = _version(connection, target), len(migrations("sqlite"))
     _refuse_newer(version, newest, target)
     if version < newest:
-        raise SchemaOutdatedError(f"{target} has schema {version} and needs {newest}; it is upgraded at the next connect()")
+        raise SchemaOutdatedError(
+            f"{target} has schema {version} and needs {newest}; `milepost db upgrade` or the next connect() upgrades it"
+        )
+    return version
+
+
+def verify(connection: sqlite3.Connection, target: str) -> None:
+    """Check the schema and the whole file and change nothing.
+
+    Raises:
+        StoreError: As in `check`; `DamagedStoreError` also where SQLite finds the file corrupt.
+    """
+    check(connection, target)
     if (said := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
         raise DamagedStoreError(f"{target} is corrupt: {said}")
 
 
-def upgrade(connection: sqlite3.Connection, target: str, steps: int | None = None) -> None:
+def upgrade(connection: sqlite3.Connection, target: str, steps: int | None = None) -> int:
     """Bring the schema up to date; safe when several processes do so at once.
 
     Args:
         connection: A connection outside a transaction.
         target: The name to use in errors.
         steps: Up to which version; by default the newest.
+
+    Returns:
+        The version that was found, 0 for an empty file.
 
     Raises:
         SchemaTooNewError: A newer release wrote the file.
@@ -162,7 +198,7 @@ def upgrade(connection: sqlite3.Connection, target: str, steps: int | None = Non
     version = _version(connection, target)
     _refuse_newer(version, newest, target)
     if version == newest:
-        return
+        return version
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _version(connection, target)  # another process may have been first
@@ -176,3 +212,4 @@ def upgrade(connection: sqlite3.Connection, target: str, steps: int | None = Non
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+    return version

@@ -49,3 +49,6 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.GetResults: (runs.get_results, False),
     calls.Collect: (collect.batch, True),
 }
+    calls.Due: (collect.due, False),
+    calls.CollectBackend: (collect.backend, False),
+    calls.Stats: (collect.stats, False),

@@ -1,21 +1,70 @@
-"""Collection: what is due goes in bounded batches (SPEC section 8)."""
+"""Collection: what is due goes in bounded batches (SPEC section 8). And how much there is."""
 
 from __future__ import annotations
 
-from milepost import calls
-from milepost.metastore.operations.base import Environment, Operation
+from typing import Any
 
-__all__ = ["batch"]
+from milepost import calls
+from milepost.clock import from_micros
+from milepost.entry import DueKey, StoreStats
+from milepost.metastore.operations.base import Environment, Operation
+from milepost.scopes import AssetScope, TaskScope
+
+__all__ = ["backend", "batch", "due", "stats"]
+
+
+def _parameters(call: calls.Collect | calls.Due) -> tuple[int, ...]:
+    if call.what == "retired":
+        return (call.cutoff, call.unfinished_cutoff)
+    return {"expired": (), "old_changes": (call.cutoff,)}[call.what]
 
 
 def batch(call: calls.Collect, _: Environment) -> Operation[int]:
     """See `milepost.calls.Collect`. The cutoffs are instants, computed by the caller from the metastore's clock."""
-    parameters = {
-        "expired": (),
-        "retired": (call.cutoff, call.unfinished_cutoff),
-        "old_changes": (call.cutoff,),
-    }[call.what]
+    parameters = _parameters(call)
     if call.batch is None:
         ((due,),) = yield f"{call.what}_count", parameters
         return int(due)
     return (yield f"{call.what}_delete", (*parameters, call.batch))  # type: ignore[no-any-return]
+
+
+def due(call: calls.Due, _: Environment) -> Operation[list[DueKey]]:
+    """See `milepost.calls.Due`."""
+    rows = yield f"{call.what}_list", (*_parameters(call), call.limit)
+    what = "changes" if call.what == "old_changes" else call.what
+    return [DueKey(what, _owner(*names), _text(key)) for *names, key in rows]
+
+
+def _owner(dag: Any, run: Any, task: Any, index: Any, name: Any, uri: Any) -> str | None:
+    """Return the owner of a row for people: the task instance, else an asset or what an event says of it."""
+    if dag is not None:
+        return str(TaskScope(dag, run, task, index))
+    return name if name is None or uri in (None, name) else str(AssetScope(name=name, uri=uri))
+
+
+def _text(key: Any) -> str | None:
+    """Return a key, also where someone put bytes that are no text."""
+    return key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key
+
+
+def backend(_call: calls.CollectBackend, _: Environment) -> Operation[str | None]:
+    """See `milepost.calls.CollectBackend`: here the metastore keeps the entries."""
+    yield from ()
+    return None
+
+
+def stats(_call: calls.Stats, _: Environment) -> Operation[StoreStats]:
+    """See `milepost.calls.Stats`."""
+    ((schema, size, runs, instances, entries, expired, assets, changes, results, newest),) = yield "stats", ()
+    return StoreStats(
+        schema=schema,
+        bytes=size,
+        runs=runs,
+        instances=instances,
+        entries=entries,
+        expired=expired,
+        assets=assets,
+        changes=changes,
+        results=results,
+        newest=None if newest is None else from_micros(newest),
+    )
