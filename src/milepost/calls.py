@@ -46,6 +46,7 @@ __all__ = [
     "Keys",
     "ListInstances",
     "ListRuns",
+    "Now",
     "Open",
     "PastRun",
     "Put",
@@ -54,8 +55,8 @@ __all__ = [
     "PutResult",
     "Read",
     "Restore",
-    "Stored",
     "Stats",
+    "Stored",
     "Touch",
     "new_version",
 ]
@@ -130,9 +131,19 @@ class Item(NamedTuple):
 
 
 class Call(Generic[R_co]):
-    """The base of all calls; ``R_co`` is what the answer is."""
+    """The base of all calls; ``R_co`` is what the answer is.
+
+    ``repeatable``: running the call twice in a row is as good as running it once, so that it may be sent again where nobody
+    knows whether it took effect. The others raise `OutcomeUnknownError` then.
+    """
 
     __slots__ = ()
+    repeatable: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class Now(Call[int]):
+    """The instant on the clock that expiry is counted on, in microseconds UTC."""
 
 
 @dataclass(slots=True)
@@ -235,6 +246,8 @@ class PutIf(Call[None]):
         VersionConflictError: Another version is there; nothing was written.
     """
 
+    repeatable: ClassVar[bool] = False
+
     handle: Handle
     item: Item
     expected: str | None
@@ -246,12 +259,12 @@ class PutIf(Call[None]):
 class Increment(Call[int | float]):
     """Add ``by``, exactly; absent counts from 0; the expiry stays. The new number.
 
-    repeatable: ClassVar[bool] = False
-
     Raises:
         TypeError: The stored value is no number (`bool` is none).
         ValueError: The sum cannot be stored.
     """
+
+    repeatable: ClassVar[bool] = False
 
     handle: Handle
     key: str
@@ -264,8 +277,6 @@ class Touch(Call[bool]):
     """Move the expiry of a live key; whether there was one. Value and version stay."""
 
     handle: Handle
-    repeatable: ClassVar[bool] = False
-
     key: str
     retention: Retention
 
@@ -377,6 +388,8 @@ class ClearInstances(Call[int]):
         RunNotFoundError: No such run.
     """
 
+    repeatable: ClassVar[bool] = False
+
     dag_id: str
     run_id: str
     scope: TaskScope | None
@@ -387,8 +400,6 @@ class ClearInstances(Call[int]):
 @dataclass(slots=True)
 class Archives(Call[list[Archive]]):
     """What was set aside for an instance, newest first."""
-
-    repeatable: ClassVar[bool] = False
 
     scope: TaskScope
 
@@ -403,6 +414,8 @@ class Restore(Call[int]):
         InstanceStateError: An attempt runs, or there are live keys and ``force`` is not set.
     """
 
+    repeatable: ClassVar[bool] = False
+
     scope: TaskScope
     archive: int | None
     force: bool
@@ -414,10 +427,10 @@ class DeleteRun(Call[int]):
     """Remove all of a run's task rows; the number of instances. Asset state stays.
 
     Raises:
-    repeatable: ClassVar[bool] = False
-
         RunNotFoundError: No such run.
     """
+
+    repeatable: ClassVar[bool] = False
 
     dag_id: str
     run_id: str
@@ -430,8 +443,6 @@ class ListInstances(Call[list[InstanceRecord]]):
 
     dag_id: str | None = None
     run_id: str | None = None
-    repeatable: ClassVar[bool] = False
-
     task_id: str | None = None
     map_index: int | None = None
     state: str | None = None

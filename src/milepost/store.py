@@ -89,17 +89,42 @@ def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
     if url.startswith("sqlite:///"):
         from milepost.metastore.sql import SqliteMetastore
 
-        name = unquote(url[len("sqlite:///") :])
-        if not name or name.endswith("/"):
-            raise ConfigurationError(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
-        path = Path(name).expanduser().absolute()
-        return SqliteMetastore(path, clock=clock, policy=settings, synchronous=settings.synchronous)
+        path = sqlite_path(url)
+        return SqliteMetastore(path, clock=clock, policy=settings, synchronous=settings.synchronous, upgrade=upgrade)
+    if url.startswith(("postgresql://", "postgres://")):
+        from milepost.metastore.engines.postgres import PostgresEngine
+        from milepost.metastore.network import NetworkMetastore
+
+        engine = PostgresEngine(url, clock=clock)
+        engine.prepare()
+        return NetworkMetastore(engine, policy=settings)
+    if url.startswith(("mysql://", "mariadb://")):
+        from milepost.metastore.engines.mysql import MysqlEngine
+        from milepost.metastore.network import NetworkMetastore
+
+        server = MysqlEngine(url, clock=clock)
+        server.prepare()
+        return NetworkMetastore(server, policy=settings)
     if url in ("memory://", "memory:///"):
         from milepost.metastore.memory import MemoryMetastore
 
         return MemoryMetastore(clock=clock, policy=settings)
     scheme = url.partition(":")[0]
-    raise ConfigurationError(f"no store of the kind {scheme!r} is known to this release; url is sqlite:///FILE or memory://")
+    raise ConfigurationError(
+        f"no store of the kind {scheme!r} is known to this release; url is sqlite:///FILE, postgresql://…, mysql://… or memory://"
+    )
+
+
+def sqlite_path(url: str) -> Path:
+    """Return the file that a ``sqlite:///`` URL names.
+
+    Raises:
+        ConfigurationError: It names none.
+    """
+    name = unquote(url[len("sqlite:///") :])
+    if not name or name.endswith("/"):
+        raise ConfigurationError(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
+    return Path(name).expanduser().absolute()
 
 
 def _with_backend(metastore: Metastore, dotted: str) -> Metastore:
@@ -233,6 +258,9 @@ class Store:
         Args:
             dry_run: Remove nothing and report what would go.
             batch_size: Rows per statement, 1 or more; by default as configured.
+            first: The most keys of each kind that the report of a dry run names.
+            progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``), the rows of it removed
+                so far, and those that were due.
 
         Returns:
             How many rows went, or would go.
@@ -274,9 +302,6 @@ class Store:
 
     def close(self) -> None:
         """Give back all connections; calls after it raise `StoreClosedError`."""
-            first: The most keys of each kind that the report of a dry run names.
-            progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``), the rows of it removed
-                so far, and those that were due.
         self._metastore.close()
 
     async def aclose(self) -> None:

@@ -19,6 +19,7 @@ from milepost.metastore.operations.base import Environment, Operation
 __all__ = ["OPERATIONS", "Environment", "Operation"]
 
 OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Operation[Any]], bool]] = {
+    calls.Now: (entries.now, False),
     calls.Check: (entries.check, True),
     calls.Get: (entries.get, False),
     calls.Read: (entries.read, False),
@@ -48,7 +49,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.PutResult: (runs.put_result, True),
     calls.GetResults: (runs.get_results, False),
     calls.Collect: (collect.batch, True),
-}
     calls.Due: (collect.due, False),
     calls.CollectBackend: (collect.backend, False),
     calls.Stats: (collect.stats, False),
+}
