@@ -1,0 +1,193 @@
+"""A task's assets, asset identity and asset writes (SPEC 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from milepost import (
+    Asset,
+    AssetAlias,
+    AssetNotActiveError,
+    AssetNotFoundError,
+    AssetRef,
+    AssetScope,
+    InvalidValueError,
+    TaskScope,
+    Writer,
+)
+from tests.contract.conftest import SCOPE, as_writer, real, sql
+
+A, B, C = Asset("a", uri="s3://a"), Asset("b", uri="s3://b"), Asset("c", uri="s3://c")
+READS = ("get", "entry", "keys", "items", "get_many")
+WRITES = ("set", "delete", "clear", "set_many", "set_default", "compare_and_set", "increment", "update")
+NAMED = ("scope", "acontains", "alen", *READS, *WRITES, *(f"a{name}" for name in (*READS, *WRITES)))
+
+
+def assets_of(store: Any, *, inlets: Any = (), outlets: Any = ()) -> Any:
+    """Open an attempt with these assets and return its asset store."""
+    return store.instances.open(SCOPE, 1, inlets=inlets, outlets=outlets)["asset_store"]
+
+
+def test_subscript_in_len_and_iteration(store: Any) -> None:
+    """Subscript, `in`, `len` and iteration are about the concrete inlets and outlets, by asset, name or URI."""
+    assets = assets_of(store, inlets=[A, AssetAlias("x")], outlets=[B, A, AssetAlias("y")])
+    assert len(assets) == 2
+    assert bool(assets) is True
+    assert sorted(asset.name for asset in assets) == ["a", "b"]
+    for reference in (A, Asset.ref(name="a"), AssetRef(uri="s3://a"), AssetScope(name="a", uri="s3://a")):
+        assert reference in assets
+        assert assets[reference].scope.name == "a"
+    assets[A].set("k", 1)
+    assert store.asset_store(A).get("k") == 1
+    assert assets[assets[A].scope].get("k") == 1
+    assert assets[B].get("k") is None
+    assert C not in assets
+    assert AssetAlias("x") not in assets
+
+
+def test_unknown_assets_and_no_assets(store: Any) -> None:
+    """An asset of another task is KeyError naming the task's assets; what is no asset is TypeError."""
+    store.asset_store(C).set("k", 1)
+    assets = assets_of(store, inlets=[A], outlets=[B])
+    for reference in (C, Asset.ref(name="c"), Asset("a", uri="s3://other"), AssetScope(asset_id=10**6)):
+        with pytest.raises(KeyError, match=r"a \(s3://a\), b \(s3://b\)"):
+            assets[reference]
+        assert reference not in assets
+    for wrong in ("s3://a", None, 1, Asset, AssetAlias("x"), SCOPE):
+        with pytest.raises(TypeError):
+            assets[wrong]
+    for wrong in ("a", None, 1):
+        with pytest.raises(TypeError):
+            _ = wrong in assets
+    none = store.instances.open(TaskScope("dag", "run", "none"), 1)["asset_store"]
+    assert bool(none) is False
+    assert len(none) == 0
+    assert list(none) == []
+    with pytest.raises(AssetNotFoundError, match="none"):
+        none[A]
+    with pytest.raises(ValueError, match="subscript"):
+        none.get("k")
+
+
+@pytest.mark.parametrize(
+    ("inlets", "outlets", "chosen"),
+    [
+        ([A], [], "a"),
+        ([A], [B, C], "a"),
+        ([], [B], "b"),
+        ([AssetAlias("x")], [B], "b"),
+        ([A, A], [], "a"),
+        ([A, B], [], None),
+        ([A, B], [C], None),
+        ([], [A, B], None),
+        ([], [AssetAlias("x")], None),
+    ],
+)
+def test_shorthand(store: Any, inlets: Any, outlets: Any, chosen: str | None) -> None:
+    """Named methods work on the object itself with exactly one concrete inlet, or none and exactly one outlet."""
+    assets = assets_of(store, inlets=inlets, outlets=outlets)
+    if chosen is None:
+        for name in NAMED:
+            with pytest.raises(ValueError, match=f"{name}.*subscript"):
+                getattr(assets, name)
+        return
+    assets.set("k", 1)
+    assert assets.increment("n") == 1
+    assert assets.set_default("k", 2) == 1
+    assert assets.update("k", lambda old: old + 1) == 2
+    assert assets.get("k") == 2
+    assert assets.keys() == ["k", "n"]
+    assert assets.items() == [("k", 2), ("n", 1)]
+    assert assets.entry("k").writer.task_id == "task"
+    assert store.asset_store(Asset.ref(name=chosen)).items() == [("k", 2), ("n", 1)]
+    for name in NAMED:
+        assert hasattr(real(assets), name)
+    with pytest.raises(AttributeError, match="no attribute"):
+        _ = assets.touch
+    assets.delete("n")
+    assets.clear()
+    assert assets.keys() == []
+
+
+def test_identity_by_name_by_uri_and_by_both(store: Any) -> None:
+    """Name, URI and id lead to one store; an asset known by URI only keeps its store when it gets a name."""
+    by_uri = store.asset_store(Asset(uri="s3://x"))
+    by_uri.set("k", 1)
+    number = by_uri.scope.asset_id
+    full = Asset("x", uri="s3://x")
+    assert store.asset_store(full).get("k") == 1
+    assert store.asset_store(full).scope.asset_id == number
+    for reference in (Asset.ref(name="x"), Asset.ref(uri="s3://x"), Asset("x"), Asset(uri="s3://x"), AssetScope(number)):
+        assert store.asset_store(reference).get("k") == 1
+    by_name = store.asset_store(Asset("y"))
+    by_name.set("k", 2)
+    assert store.asset_store(Asset("y", uri="s3://y")).get("k") == 2
+    other = store.asset_store(Asset("x", uri="s3://elsewhere"))
+    assert other.keys() == []
+    with pytest.raises(InvalidValueError, match="different assets"):
+        store.asset_store(Asset.ref(name="x"))
+    with pytest.raises(AssetNotFoundError):
+        store.asset_store(AssetScope(asset_id=10**6))
+    with pytest.raises(InvalidValueError):
+        store.asset_store(AssetScope(asset_id=number, name="other"))
+
+
+def test_every_asset_write_is_logged_with_its_writer(store: Any) -> None:
+    """Each asset write puts the previous value into the change log and records its writer on the row."""
+    task = assets_of(store, outlets=[A])
+    person = as_writer(store, Writer("api", user="ada")).asset_store(A)
+    task.set("k", 1)
+    assert task.entry("k").writer == Writer.of_task(SCOPE, 1)
+    person.set("k", 2)
+    assert person.entry("k").writer == Writer("api", user="ada")
+    person.increment("k")
+    person.delete("k")
+    task.set("k", 4)
+    task.clear()
+    rows = sql(store, "SELECT cause, writer, value FROM changes WHERE kind = 'asset' ORDER BY id")
+    me = Writer.of_task(SCOPE, 1).encode()
+    assert rows == [
+        ("set", me, None),
+        ("set", "api:ada", "1"),
+        ("set", "api:ada", "2"),
+        ("delete", "api:ada", "3"),
+        ("set", me, None),
+        ("clear", me, "4"),
+    ]
+
+
+def test_a_deactivated_asset(store: Any) -> None:
+    """Writes to a deactivated asset raise AssetNotActiveError; reads find nothing; activated again it is as before."""
+    task = assets_of(store, outlets=[A])
+    asset = store.asset_store(A)
+    asset.set("k", 1)
+    sql(store, "UPDATE assets SET active = 0")
+    for accessor in (asset, task[A]):
+        writes = (
+            lambda a: a.set("k", 2),
+            lambda a: a.set_many({"k": 2, "j": 1}),
+            lambda a: a.set_default("k", 2),
+            lambda a: a.compare_and_set("k", 2, version=None),
+            lambda a: a.increment("n"),
+            lambda a: a.update("k", lambda _: 2),
+            lambda a: a.delete("k"),
+            lambda a: a.clear(),
+        )
+        for write in writes:
+            with pytest.raises(AssetNotActiveError, match="deactivated"):
+                write(accessor)
+        assert (accessor.get("k"), accessor.entry("k"), accessor.keys(), len(accessor)) == (None, None, [], 0)
+        assert (accessor.items(), accessor.get_many(["k"]), "k" in accessor) == ([], {}, False)
+    sql(store, "UPDATE assets SET active = 1")
+    assert asset.items() == [("k", 1)]
+
+
+def test_assets_outlive_their_runs(store: Any) -> None:
+    """Asset state is independent of runs: clears, new incarnations and deletes of runs leave it alone."""
+    assets_of(store, outlets=[A]).set("k", 1)
+    store.instances.clear(SCOPE)
+    store.instances.open(SCOPE, 1, incarnation="new")
+    store.instances.delete_run(SCOPE.dag_id, SCOPE.run_id)
+    assert store.asset_store(A).get("k") == 1

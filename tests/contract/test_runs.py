@@ -1,0 +1,129 @@
+"""Runs as a runner holds them, and results."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from milepost import ManualClock, RunHeldError, StaleAttemptError, TaskScope
+from tests.contract.conftest import SCOPE
+
+
+def begin(store: Any, holder: str = "one", **options: Any) -> Any:
+    """Begin the run under test for ten seconds."""
+    return store.runs.begin("dag", "run", holder=holder, ttl=10, **options)
+
+
+def test_begin_records_and_takes(store: Any) -> None:
+    """`begin` records a run with parameters and logical date, which stay as first given."""
+    when = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    record = begin(store, params='{"a": 1}', logical_date=when)
+    assert (record.dag_id, record.run_id, record.state, record.holder) == ("dag", "run", "running", "one")
+    assert (record.params, record.logical_date) == ('{"a": 1}', when)
+    again = begin(store, params="{}", logical_date=when + timedelta(days=1))
+    assert (again.params, again.logical_date) == ('{"a": 1}', when)
+    assert store.runs.get("dag", "run") == again
+    assert store.runs.get("dag", "other") is None
+
+
+def test_one_holder_at_a_time(store: Any, clock: ManualClock) -> None:
+    """A second holder is refused until the hold ends, is given up, or its holder is known to be dead."""
+    begin(store)
+    with pytest.raises(RunHeldError, match="one"):
+        begin(store, "two")
+    with pytest.raises(RunHeldError):
+        begin(store, "two", dead_holder="three")
+    assert begin(store, "two", dead_holder="one").holder == "two"
+    for call in (
+        lambda: store.runs.heartbeat("dag", "run", "one", 10),
+        lambda: store.runs.end("dag", "run", "one", "success"),
+        lambda: store.runs.release("dag", "run", "one"),
+    ):
+        with pytest.raises(RunHeldError, match="no longer"):
+            call()
+    clock.advance(seconds=9)
+    store.runs.heartbeat("dag", "run", "two", 10)
+    clock.advance(seconds=9)
+    with pytest.raises(RunHeldError):
+        begin(store, "one")
+    clock.advance(seconds=1)
+    assert begin(store, "one").holder == "one"
+    store.runs.release("dag", "run", "one")
+    record = begin(store, "two")
+    assert (record.holder, record.state) == ("two", "running")
+
+
+def test_end_records_the_state(store: Any) -> None:
+    """`end` records success or failure and gives the run up; a run that succeeded is only returned from then on."""
+    begin(store)
+    store.runs.end("dag", "run", "one", "failed")
+    record = store.runs.get("dag", "run")
+    assert (record.state, record.holder) == ("failed", None)
+    begin(store)
+    store.runs.end("dag", "run", "one", "success")
+    record = begin(store, "two")
+    assert (record.state, record.holder) == ("success", None)
+    for bad in ("running", "", None):
+        with pytest.raises(ValueError, match="success or failed"):
+            store.runs.end("dag", "run", "two", bad)
+
+
+def test_a_clear_reopens_the_run(store: Any) -> None:
+    """Clearing an instance of a finished run makes the run unfinished, so that a runner takes it again."""
+    begin(store)
+    store.instances.open(SCOPE, 1)
+    store.instances.finish(SCOPE, 1, "success")
+    store.runs.end("dag", "run", "one", "success")
+    store.instances.clear(SCOPE)
+    assert store.runs.get("dag", "run").state is None
+    assert begin(store).holder == "one"
+    store.instances.clear(SCOPE)
+    assert store.runs.get("dag", "run").state == "running"
+
+
+def test_list_is_latest_first(store: Any) -> None:
+    """`list` is latest first and filters by DAG, state and number; texts are compared exactly."""
+    for dag, run in (("d", "b"), ("d", "a"), ("D", "c")):
+        store.runs.begin(dag, run, holder="one", ttl=1)
+    store.runs.end("d", "b", "one", "failed")
+    assert [(r.dag_id, r.run_id) for r in store.runs.list()] == [("D", "c"), ("d", "a"), ("d", "b")]
+    assert [r.run_id for r in store.runs.list("d")] == ["a", "b"]
+    assert [r.run_id for r in store.runs.list("d", state="failed")] == ["b"]
+    assert [r.run_id for r in store.runs.list(limit=2)] == ["c", "a"]
+
+
+def test_results_are_fenced_and_per_index(store: Any) -> None:
+    """Results are kept per map index, overwritten by the current attempt only, and dropped by a clear."""
+    scopes = [TaskScope("dag", "run", "task", index) for index in (0, 2, 10)]
+    for scope in scopes:
+        store.instances.open(scope, 1)
+        store.runs.put_result(scope, 1, f"r{scope.map_index}")
+    assert store.runs.get_results("dag", "run", "task") == {0: "r0", 2: "r2", 10: "r10"}
+    assert store.runs.get_result(scopes[1]) == "r2"
+    assert store.runs.get_result(SCOPE) is None
+    store.instances.open(scopes[0], 2)
+    with pytest.raises(StaleAttemptError):
+        store.runs.put_result(scopes[0], 1, "stale")
+    store.runs.put_result(scopes[0], 2, "漢" * 100_000)
+    assert store.runs.get_result(scopes[0]) == "漢" * 100_000
+    store.instances.clear(scopes[1])
+    assert store.runs.get_results("dag", "run", "task").keys() == {0, 10}
+    with pytest.raises(StaleAttemptError):
+        store.runs.put_result(scopes[1], 1, "stale")
+    assert store.runs.get_results("dag", "run", "task2") == {}
+
+
+def test_bad_arguments(store: Any) -> None:
+    """Bad ids, holders and time-outs are refused and record nothing."""
+    for ttl in (0, -1, 10**9):
+        with pytest.raises(ValueError, match="ttl"):
+            store.runs.begin("dag", "run", holder="one", ttl=ttl)
+    with pytest.raises(ValueError, match="dag_id"):
+        store.runs.begin("", "run", holder="one", ttl=1)
+    with pytest.raises(TypeError, match="holder"):
+        store.runs.begin("dag", "run", holder=None, ttl=1)
+    with pytest.raises(ValueError, match="offset"):
+        begin(store, logical_date=datetime(2026, 1, 1))  # noqa: DTZ001  (naive on purpose)
+    assert store.runs.list() == []
