@@ -26,7 +26,7 @@ SELECT 1 FROM milepost_replaced_incarnations WHERE run_hash = :hash AND incarnat
 -- incarnation_replace!(hash, incarnation)
 -- Remember one as stale for good.
 INSERT INTO milepost_replaced_incarnations (run_hash, incarnation, replaced_at) VALUES (:hash, :incarnation, :now)
-ON CONFLICT (run_hash, incarnation) DO NOTHING
+ON DUPLICATE KEY UPDATE replaced_at = milepost_replaced_incarnations.replaced_at
 
 -- run_take!(id, holder, ttl, params, logical_date)
 -- A runner takes the run; parameters stay as they were first given.
