@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from milepost import __version__
-from milepost.cli import asset_store, configuration, maintenance, run, runs, task_store
+from milepost.cli import asset_store, configuration, doctor, maintenance, run, runs, task_store
 from milepost.cli.common import fail, say
 from milepost.cli.exits import Exit, exit_of
 from milepost.errors import MilepostError
@@ -50,6 +50,7 @@ app.add_typer(task_store.app, name="task-store")
 app.add_typer(asset_store.app, name="asset-store")
 maintenance.register(app)
 configuration.register(app)
+doctor.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,37 +59,73 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: By default those of the process.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    code = _run(arguments)
+    _settle_streams()
+    code = _run(_process_arguments() if arguments is None else list(arguments))
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone, as in `milepost … | head`. Nothing more can be said.
+        code = _reader_gone()
+    except OSError as error:
+        # Python would try again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        fail(f"cannot write the output: {error.strerror or error}")
+        code = Exit.USAGE
     sys.exit(code)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _settle_streams() -> None:
+    """Read and write UTF-8 whatever the locale says, and have streams where the process was started without."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (open until the process ends)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _process_arguments() -> list[str]:
+    """Return the arguments of the process as UTF-8; bytes that are none become lone surrogates, which are refused."""
+    return [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
+
+
+def _reader_gone() -> int:
+    """The reader has gone, as in `milepost … | head`. Nothing more can be said; the code is the shell's for that."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + 13
+
+
+def _run(arguments: list[str]) -> int:
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = app(args=arguments, standalone_mode=False)
     except _ClickError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
             return Exit.USAGE
-        context = getattr(error, "ctx", None)
-        hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-        fail(f"{error.format_message()}{hint}")
+        fail(f"{error.format_message()}{_hint(error)}")
         return Exit.USAGE
     except (typer.Abort, KeyboardInterrupt):
         fail("stopped")
         return 130
     except BrokenPipeError:
-        return Exit.OK
+        return _reader_gone()
     except MilepostError as error:
         if os.environ.get("MILEPOST_DEBUG"):
             raise
         fail(str(error))
         return exit_of(error)
+    except Exception as error:
+        # A user's backend may raise anything; people get one line, not a traceback.
+        if os.environ.get("MILEPOST_DEBUG"):
+            raise
+        fail(f"{type(error).__name__}: {' '.join(str(error).split())} (MILEPOST_DEBUG=1 shows where)")
+        return Exit.STORE
     return code if isinstance(code, int) else Exit.OK
+
+
+def _hint(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return ""
+    dash = "; what starts with - and is no option goes after --" if type(error).__name__ == "NoSuchOption" else ""
+    return f" (see `{context.command_path} --help`{dash})"

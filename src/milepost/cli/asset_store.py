@@ -90,13 +90,19 @@ def set_value(
 
 @app.command("delete")
 def delete(asset: AssetName, key: Key, url: Url = None) -> None:
-    """Drop a key."""
+    """Drop a key.
+
+    Example: milepost asset-store delete flights_table watermark
+    """
     with open_store(url) as store:
         _accessor(store, asset).delete(key)
 
 
 @app.command("clear")
 def clear(asset: AssetName, url: Url = None) -> None:
-    """Drop all keys of an asset."""
+    """Drop all keys of an asset.
+
+    Example: milepost asset-store clear flights_table
+    """
     with open_store(url) as store:
         _accessor(store, asset).clear()

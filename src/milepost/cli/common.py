@@ -21,6 +21,7 @@ __all__ = [
     "AsJson",
     "MapIndex",
     "Url",
+    "at_least_one",
     "data",
     "fail",
     "known_instance",
@@ -30,16 +31,36 @@ __all__ = [
     "plain",
     "say",
     "show",
+    "size_text",
     "table",
     "when",
+    "whole",
 ]
+
+
+def whole(text: str | int) -> int:
+    """Return a whole number given as an option; the message of a bad one names it."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number") from None
+
+
+def at_least_one(text: str | int) -> int:
+    """Return a whole number of 1 or more given as an option."""
+    if (number := whole(text)) < 1:
+        raise typer.BadParameter(f"{number} is below 1")
+    return number
+
 
 Url = Annotated[
     str | None,
     typer.Option("--url", metavar="URL", help="The store; by default as configured (see `milepost config show`)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
-MapIndex = Annotated[int, typer.Option("--map-index", metavar="N", help="Position in a mapped task; -1: not mapped.")]
+MapIndex = Annotated[
+    int, typer.Option("--map-index", parser=whole, metavar="N", help="Position in a mapped task; -1: not mapped.")
+]
 
 
 @contextmanager
@@ -85,6 +106,16 @@ def plain(text: str) -> str:
 def when(moment: datetime | None) -> str:
     """Return a time as people read it: local, to the second."""
     return "-" if moment is None else moment.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    amount = float(size)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            break
+        amount /= 1024
+    return f"{size} bytes" if unit == "bytes" else f"{amount:,.1f} {unit}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

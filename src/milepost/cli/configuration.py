@@ -24,7 +24,10 @@ def _group() -> None:
 
 @_app.command("show")
 def show_settings(url: Url = None, as_json: AsJson = False) -> None:
-    """Print every option with its value and its source; secrets are masked."""
+    """Print every option with its value and its source; secrets are masked.
+
+    Example: milepost config show --json
+    """
     found = {
         name: {"value": mask_url(one.value) if name == "url" else one.value, "source": one.source}
         for name, one in resolve({"url": url}).items()

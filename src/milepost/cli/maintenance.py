@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
-from milepost.cli.common import AsJson, Url, open_store, say, show, table
+from milepost import CleanReport, connect
+from milepost.cli.common import AsJson, Url, at_least_one, data, open_store, plain, say, show, size_text, table, when
+from milepost.collection import Progress
 from milepost.config import mask_url
 
 __all__ = ["register"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Remove nothing and print what would go.")]
-BatchSize = Annotated[int | None, typer.Option("--batch-size", min=1, metavar="N", help="Rows per delete statement.")]
+FIRST = 20
+"""The most keys of each kind that a dry run names."""
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Remove nothing; print what would go and the first keys.")]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", parser=at_least_one, metavar="N", help="Rows per delete statement.")
+]
 
 _state_store = typer.Typer(help="Collection, under the name that Airflow 3.3 gives it.", no_args_is_help=True)
 _db = typer.Typer(help="Care of the store's database.", no_args_is_help=True)
@@ -36,12 +46,34 @@ def clean(dry_run: DryRun = False, batch_size: BatchSize = None, url: Url = None
 
     Example: milepost clean --dry-run
     """
-    with open_store(url) as store:
-        report = store.clean(dry_run=dry_run, batch_size=batch_size)
+    with open_store(url) as store, _bar(dry_run) as progress:
+        report = store.clean(dry_run=dry_run, batch_size=batch_size, first=FIRST, progress=progress)
     if as_json:
-        show(report)
+        show(data(report))
+    else:
+        _print(report)
+
+
+@contextmanager
+def _bar(dry_run: bool) -> Iterator[Progress | None]:
+    """Give what shows how far a collection is: a bar on a terminal, elsewhere nothing."""
+    if dry_run or not sys.stderr.isatty():
+        yield None
         return
-    say("would remove:" if dry_run else "removed:")
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        shown = bars.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bars.update(shown, description=what, completed=done, total=max(total, done, 1))
+
+        yield tell
+
+
+def _print(report: CleanReport) -> None:
+    say("would remove:" if report.dry_run else "removed:")
     table(
         ("ROWS", "WHAT"),
         [
@@ -50,19 +82,50 @@ def clean(dry_run: DryRun = False, batch_size: BatchSize = None, url: Url = None
             (report.changes, "archived and logged changes past archive_days"),
         ],
     )
+    if report.first:
+        say()
+        rows = [(one.what, plain(one.owner or "-"), plain(one.key or "-")) for one in report.first]
+        table(("WHAT", "OF", "KEY"), rows)
+        if len(report.first) < report.expired + report.retired + report.changes:
+            say(f"… (the first {FIRST} of each kind)")
+    if report.backend:
+        say(f"entries of the backend: {report.backend}")
 
 
 @_db.command("upgrade")
 def upgrade(url: Url = None) -> None:
-    """Bring the schema up to date. A SQLite file is brought up to date by every connect, this one included."""
+    """Bring the schema up to date. A SQLite file is brought up to date by every use, this one included."""
     with open_store(url) as store:
         store.verify()
-        say(f"{mask_url(store.settings.url)} is up to date")
+        before, after = store.metastore.found_schema, store.stats().schema
+        what = f"upgraded from schema {before} to {after}" if before != after else f"up to date, with schema {after}"
+        say(f"{mask_url(store.settings.url)} is {what}")
 
 
 @_db.command("verify")
 def verify(url: Url = None) -> None:
-    """Check the schema and the file and change nothing else."""
-    with open_store(url) as store:
+    """Check the schema and the whole file, and change nothing."""
+    with connect(url, upgrade=False) as store:
         store.verify()
         say(f"{mask_url(store.settings.url)} is in order")
+
+
+@_db.command("stats")
+def stats(url: Url = None, as_json: AsJson = False) -> None:
+    """Print the version of the schema, the size, and the rows of each table. Reads whole tables and changes nothing.
+
+    Example: milepost db stats --json
+    """
+    with connect(url, upgrade=False) as store:
+        found = store.stats()
+    if as_json:
+        show(found)
+        return
+    rows = [
+        ("schema", f"version {found.schema}"),
+        ("size", size_text(found.bytes)),
+        *((name, f"{getattr(found, name):,}") for name in ("runs", "instances", "entries", "assets", "changes", "results")),
+        ("newest row", when(found.newest)),
+    ]
+    rows[4] = ("entries", f"{found.entries:,}, of which {found.expired:,} expired and not yet collected")
+    table(("WHAT", "HOW MUCH"), rows)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from milepost import TaskScope
-from milepost.cli.common import AsJson, Url, open_store, plain, say, show, table, when
+from milepost import Store, TaskScope
+from milepost.cli.common import AsJson, Url, at_least_one, open_store, plain, say, show, table, when, whole
 from milepost.cli.progress import progress_text
-from milepost.errors import InstanceNotFoundError, RunNotFoundError
+from milepost.errors import DamagedEntryError, InstanceNotFoundError, RunNotFoundError
 
 __all__ = ["app"]
 
@@ -19,15 +19,29 @@ Dag = Annotated[str, typer.Argument(metavar="DAG")]
 Run = Annotated[str, typer.Argument(metavar="RUN")]
 
 
+_STATES = "running, success, failed"
+
+
+def _state(text: str) -> str:
+    if text not in _STATES.split(", "):
+        raise typer.BadParameter(f"{text!r} is not one of {_STATES}")
+    return text
+
+
 @app.command("list")
 def list_runs(
     dag: Annotated[str | None, typer.Option("--dag", metavar="DAG", help="Only runs of this DAG.")] = None,
-    state: Annotated[str | None, typer.Option("--state", help="Only runs in this state.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The most runs.")] = 50,
+    state: Annotated[
+        str | None, typer.Option("--state", parser=_state, metavar="STATE", help=f"Only runs in this state: {_STATES}.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", parser=at_least_one, metavar="N", help="The most runs.")] = 50,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, the latest first."""
+    """List runs, the latest first.
+
+    Example: milepost runs list --dag flights --state failed
+    """
     with open_store(url) as store:
         records = store.runs.list(dag, state=state, limit=limit)
     if as_json:
@@ -39,13 +53,16 @@ def list_runs(
 
 @app.command("show")
 def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> None:
-    """Show the task instances of a run with state, attempts and progress."""
+    """Show the task instances of a run with state, attempts and progress.
+
+    Example: milepost runs show flights r1
+    """
     with open_store(url) as store:
         record = store.runs.get(dag, run)
         if record is None:
             raise RunNotFoundError(f"no run {dag}/{run} is recorded")
         instances = store.instances.list(dag, run)
-        progress = {one.scope: store.task_store(one.scope).get_many(["progress"]).get("progress") for one in instances}
+        progress = {one.scope: _progress(store, one.scope) for one in instances}
     if as_json:
         show({"run": record, "instances": instances})
         return
@@ -65,13 +82,20 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
     table(("TASK", "INDEX", "STATE", "ATTEMPT", "OPENED", "FINISHED", "PROGRESS"), rows)
 
 
+def _progress(store: Store, scope: TaskScope) -> object:
+    try:
+        return store.task_store(scope).get("progress")
+    except DamagedEntryError as error:
+        return {"message": f"DAMAGED: {error.reason}"}
+
+
 @app.command("clear")
 def clear(
     dag: Dag,
     run: Run,
     task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="By default all tasks.")] = None,
     map_index: Annotated[
-        int | None, typer.Option("--map-index", metavar="N", help="By default all instances of the task.")
+        int | None, typer.Option("--map-index", parser=whole, metavar="N", help="By default all instances of the task.")
     ] = None,
     keep: Annotated[
         bool | None, typer.Option("--keep-state/--discard-state", help="By default as the task or on_clear says.")
@@ -105,7 +129,10 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Url = None,
 ) -> None:
-    """Delete a run with all its task state. Asset state stays. This cannot be undone."""
+    """Delete a run with all its task state. Asset state stays. This cannot be undone.
+
+    Example: milepost runs delete flights r1 --yes
+    """
     with open_store(url) as store:
         if store.runs.get(dag, run) is None:
             raise RunNotFoundError(f"no run {dag}/{run} is recorded")

@@ -21,6 +21,7 @@ from milepost.cli.common import (
     show,
     table,
     when,
+    whole,
 )
 from milepost.errors import InstanceNotFoundError, InvalidValueError, NotFoundError
 
@@ -163,7 +164,10 @@ def set_value(
 
 @app.command("delete")
 def delete(dag: Dag, run: Run, task: Task, key: Key, map_index: MapIndex = -1, url: Url = None) -> None:
-    """Drop a key; it can be restored for some days (archive_days)."""
+    """Drop a key; it can be restored for some days (archive_days).
+
+    Example: milepost task-store delete flights r1 load page · … delete flights r1 load -- -key
+    """
     scope = TaskScope(dag, run, task, map_index)
     with open_store(url) as store:
         known_instance(store, scope)
@@ -181,7 +185,10 @@ def clear(
     ] = False,
     url: Url = None,
 ) -> None:
-    """Drop all keys of a task instance; they can be restored. To start it over, use `milepost runs clear`."""
+    """Drop all keys of a task instance; they can be restored. To start it over, use `milepost runs clear`.
+
+    Example: milepost task-store clear flights r1 load --all-map-indices
+    """
     scope = TaskScope(dag, run, task, map_index)
     with open_store(url) as store:
         if not all_map_indices:
@@ -197,7 +204,9 @@ def restore(
     run: Run,
     task: Task,
     map_index: MapIndex = -1,
-    archive: Annotated[int | None, typer.Option("--archive", metavar="ID", help="By default the newest.")] = None,
+    archive: Annotated[
+        int | None, typer.Option("--archive", parser=whole, metavar="ID", help="By default the newest.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Set live keys that are in the way aside first.")] = False,
     list_them: Annotated[bool, typer.Option("--list", help="Only list what can be restored.")] = False,
     url: Url = None,

@@ -37,9 +37,9 @@ def prepare_file(path: Path) -> None:
     Raises:
         StoreUnreachableError: It cannot be created.
     """
-    if path.exists():
-        return
     try:
+        if path.exists():
+            return
         missing = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, _FILE_MODE))
@@ -110,9 +110,9 @@ def look(target: str) -> sqlite3.Connection:
         StoreUnreachableError: It is not there or cannot be opened.
     """
     path = Path(target)
-    if not path.exists():
-        raise StoreUnreachableError(f"there is no store {target} yet; the first use creates it")
     try:
+        if not path.exists():
+            raise StoreUnreachableError(f"there is no store {target} yet; the first use creates it")
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw",
             uri=True,
@@ -120,6 +120,8 @@ def look(target: str) -> sqlite3.Connection:
             isolation_level=None,
             check_same_thread=False,
         )
+    except OSError as error:
+        raise StoreUnreachableError(f"cannot open the store {target}: {error.strerror or error}") from error
     except sqlite3.Error as error:
         raise opening_error(target, error) from error
 
