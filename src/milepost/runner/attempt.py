@@ -9,7 +9,7 @@ import gc
 import os
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from milepost.errors import InstanceNotFoundError, MilepostError, StaleAttemptError, StoreError
 from milepost.runner import results
@@ -172,18 +172,15 @@ class _Attempt:
         return build_context(self.dag, operator, instance, run, opened)
 
     def _execute(self, operator: BaseOperator, context: Context) -> Any:
-        if type(operator).on_kill is not BaseOperator.on_kill:
-            _call_on_term(operator)
         set_current_context(context)
         _tell(self.spec, "started", "")
-        operator.pre_execute(context)
-        result = operator.execute(context)
-        if hasattr(result, "__await__"):
-            import asyncio
-
-            result = asyncio.run(_wait_for(result))
-        operator.post_execute(context, result)
-        return result
+        if type(operator).on_kill is BaseOperator.on_kill:
+            return _call(operator, context)
+        _raise_on_term()
+        try:
+            return _call(operator, context)
+        except _Stopped:
+            _clean_up(operator)
 
     def _keep(self, operator: BaseOperator, result: Any) -> None:
         """Store the result.
@@ -219,21 +216,43 @@ class _Attempt:
         return code
 
 
+def _call(operator: BaseOperator, context: Context) -> Any:
+    operator.pre_execute(context)
+    result = operator.execute(context)
+    if hasattr(result, "__await__"):
+        import asyncio
+
+        result = asyncio.run(_wait_for(result))
+    operator.post_execute(context, result)
+    return result
+
+
 async def _wait_for(awaitable: Any) -> Any:
     return await awaitable
 
 
-def _call_on_term(operator: BaseOperator) -> None:
-    """Let the operator clean up when the runner stops the attempt."""
+class _Stopped(BaseException):  # so that no `except Exception` of the task catches it
+    """The runner has told this attempt to stop."""
+
+
+def _raise_on_term() -> None:
+    """Unwind the task when the runner stops the attempt, so that no call on the store is left half done."""
     import signal
 
     def stop(number: int, _: object) -> None:
-        try:
-            operator.on_kill()
-        finally:
-            os._exit(128 + number)
+        signal.signal(number, signal.SIG_IGN)
+        raise _Stopped
 
     signal.signal(signal.SIGTERM, stop)
+
+
+def _clean_up(operator: BaseOperator) -> NoReturn:
+    """Let the operator clean up, and end the process; the runner records the end."""
+    try:
+        operator.on_kill()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is shown, and the process ends
+        _say(f"on_kill of task {operator.task_id}: {_one_line(error)}")
+    os._exit(128 + 15)
 
 
 def _one_line(error: BaseException) -> str:

@@ -13,12 +13,16 @@ class DagLoadError(MilepostError):
     .. versionadded:: 0.1
     """
 
+    exit_code = 2
+
 
 class RunnerUsageError(MilepostError, ValueError):
     """The runner was asked for something that cannot be: an unknown DAG or task, bad parameters. Exit code 2.
 
     .. versionadded:: 0.1
     """
+
+    exit_code = 2
 
 
 class ResultDamagedError(MilepostError, ValueError):

@@ -200,7 +200,10 @@ class _Command:
         if state is None:
             display.note(f"to go on: the same command with --run-id {run.run_id}")
             return 128 + (runner.stopped_by or 0)
-        self.store.clean()
+        try:
+            self.store.clean()
+        except MilepostError as error:
+            display.note(f"collection after the run: {error}")
         return 0 if state == "success" else 1
 
     def _clear(self, run_id: str, tasks: Sequence[str], keep_state: bool) -> None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from milepost.errors import DamagedEntryError, MilepostError, RunNotFoundError, StaleAttemptError
+from milepost.errors import MilepostError, RunNotFoundError, StaleAttemptError
 from milepost.runner import results
 from milepost.runner.errors import ResultDamagedError
 from milepost.runner.graph import nodes_of
@@ -96,6 +96,7 @@ class Runner:
         self.stopped_by: int | None = None
         self._selector = selectors.DefaultSelector()
         self._looked_at = time.monotonic()
+        self._progress_trouble: Exception | None = None
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -192,8 +193,11 @@ class Runner:
         for attempt in self.running:
             try:
                 value = self.store.task_store(self._scope(attempt.start)).get("progress")
-            except DamagedEntryError as error:
-                value = {"done": 0, "message": str(error)}
+            except Exception as error:  # noqa: BLE001 - a user's backend may raise anything, and this is for show
+                if self._progress_trouble is None:
+                    self.display.note(f"progress cannot be read: {error!r}")
+                self._progress_trouble = error
+                continue
             self.display.progress(attempt.start, value)
         self.display.refresh()
 

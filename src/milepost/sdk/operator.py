@@ -31,6 +31,7 @@ __all__ = [
     "OperatorMeta",
     "accepted_arguments",
     "operator_arguments",
+    "refuse_template",
     "refuse_templates",
     "resolve_references",
 ]
@@ -128,6 +129,7 @@ class BaseOperator(Task, metaclass=OperatorMeta):
     """
 
     template_fields: ClassVar[tuple[str, ...] | list[str] | str] = ()
+    template_ext: ClassVar[tuple[str, ...] | list[str]] = ()
 
     _placed: _Placed
 
@@ -222,28 +224,47 @@ class BaseOperator(Task, metaclass=OperatorMeta):
 _STRUCTURE = frozenset({"dag", "task_group", "_placed", "defined_at", "milepost_options"})
 
 
-def refuse_templates(cls: type[BaseOperator], values: Mapping[str, Any], task_id: str, where: Any) -> None:
-    """Refuse templates in the fields that Airflow would render.
+def refuse_templates(cls: type[BaseOperator], values: Mapping[str, Any], task_id: str, where: Location) -> None:
+    """Refuse what Airflow would render, or replace by a file, before the task runs.
+
+    Args:
+        cls: The operator class; its ``template_fields`` and ``template_ext`` say what that is.
+        values: The fields by name.
+        task_id: The task's id, for messages.
+        where: The line, for messages.
 
     Raises:
-        DagDefinitionError: A field of ``template_fields`` holds a template.
+        DagDefinitionError: A field holds a template.
     """
     fields = (cls.template_fields,) if isinstance(cls.template_fields, str) else cls.template_fields
     for name in fields:
-        if _holds_template(values.get(name)):
+        refuse_template(values.get(name), f"{name!r} of task {task_id!r}", where, tuple(cls.template_ext))
+
+
+def refuse_template(value: Any, what: str, where: Location, endings: tuple[str, ...] = ()) -> None:
+    """Refuse a value that Airflow would render as a template.
+
+    Args:
+        value: Texts in it, also in containers, are looked at.
+        what: What it is, for messages.
+        where: The line, for messages.
+        endings: Endings of texts that name template files.
+
+    Raises:
+        DagDefinitionError: There is a template in it.
+    """
+    if isinstance(value, str):
+        if "{{" in value or "{%" in value or (endings and value.endswith(endings)):
             raise DagDefinitionError(
-                f"{name!r} of task {task_id!r} holds a template, and the local runner renders none; "
-                "read the value from the context in execute()",
+                f"{what} holds a template, {value!r}, and the local runner renders none; "
+                "take the value from the context in the task",
                 where,
             )
-
-
-def _holds_template(value: Any) -> bool:
-    if isinstance(value, str):
-        return "{{" in value or "{%" in value
-    if isinstance(value, dict):
-        return any(_holds_template(part) for part in value.values())
-    return isinstance(value, (list, tuple, set)) and any(_holds_template(part) for part in value)
+    elif isinstance(value, dict):
+        refuse_template(list(value.values()), what, where, endings)
+    elif isinstance(value, (list, tuple, set)):
+        for part in value:
+            refuse_template(part, what, where, endings)
 
 
 def resolve_references(operator: BaseOperator, view: RunView) -> None:

@@ -11,7 +11,7 @@ from milepost.sdk.errors import DagDefinitionError, reject_unknown
 from milepost.sdk.expansion import Expansion, Product, Rows
 from milepost.sdk.location import Location, call_site
 from milepost.sdk.mapped import MappedTask
-from milepost.sdk.operator import BaseOperator, operator_arguments
+from milepost.sdk.operator import BaseOperator, operator_arguments, refuse_template
 from milepost.sdk.options import options_of
 from milepost.sdk.references import XComArg
 
@@ -103,6 +103,7 @@ class TaskFunction:
         if self._shared:
             raise DagDefinitionError(f"task {self._name!r}: after partial() comes expand() or expand_kwargs()", where)
         check_call(self.function, args, kwargs, self._name, where)
+        refuse_template([*args, kwargs], f"an argument of task {self._name!r}", where)
         arguments = self._task_arguments()
         dag, group, _ = place(arguments, where)
         # Airflow numbers the calls of one function; an id can only be given once to an operator class.
@@ -154,8 +155,9 @@ class TaskFunction:
                 if name in self._shared:
                     raise DagDefinitionError(f"task {self._name!r}: {name!r} is given to partial() and mapped as well")
             check_call(self.function, (), {*self._shared, *names}, self._name, where)
+        refuse_template([self._shared, expansion.given()], f"an argument of task {self._name!r}", where)
         made = MappedTask(self._make, expansion, self._shared, options_of(self.function), where)
-        made.join(self._task_arguments(), self._name, {})
+        made.join({**self._task_arguments(), "task_id": None}, self._name, {})
         return XComArg(made)
 
     def _make(self, task: MappedTask, mapped: dict[str, Any]) -> BaseOperator:
