@@ -6,6 +6,8 @@ fulfils and that the contract suite checks.
 
 Entries travel as text with an encoding number beside it (0: plain JSON). All calls on entries take a `Handle`.
 "Absent" includes expired.
+
+Calls are not compared, so they have no ``__eq__``: made at every start, thirty of them take time.
 """
 
 from __future__ import annotations
@@ -141,12 +143,12 @@ class Call(Generic[R_co]):
     repeatable: ClassVar[bool] = True
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Now(Call[int]):
     """The instant on the clock that expiry is counted on, in microseconds UTC."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Check(Call[None]):
     """Make sure that the handle may write; ``record``: also record its instance if it is not recorded yet.
 
@@ -158,7 +160,7 @@ class Check(Call[None]):
     record: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Get(Call[tuple[Any, Any] | None]):
     """Text and encoding of a live key, or `None`.
 
@@ -169,7 +171,7 @@ class Get(Call[tuple[Any, Any] | None]):
     key: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Read(Call[Stored | None]):
     """The whole row of a live key, or `None`."""
 
@@ -177,7 +179,7 @@ class Read(Call[Stored | None]):
     key: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class GetMany(Call[list[tuple[Any, Any, Any]]]):
     """Key, text and encoding of those keys that are live, from one moment, in no order."""
 
@@ -185,7 +187,7 @@ class GetMany(Call[list[tuple[Any, Any, Any]]]):
     keys: Sequence[str]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Keys(Call[list[Any]]):
     """The live keys that start with ``prefix``, by code point. Never loads values."""
 
@@ -193,7 +195,7 @@ class Keys(Call[list[Any]]):
     prefix: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Items(Call[list[Stored]]):
     """The live rows whose keys start with ``prefix``, from one moment, by code point."""
 
@@ -201,14 +203,14 @@ class Items(Call[list[Stored]]):
     prefix: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Count(Call[int]):
     """The number of live keys."""
 
     handle: Handle
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Put(Call[None]):
     """Write or overwrite all items, or none. Durable when it returns.
 
@@ -222,7 +224,7 @@ class Put(Call[None]):
     retention: Retention = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class PutDefault(Call[tuple[Any, Any]]):
     """Write if absent; text and encoding of what is stored afterwards."""
 
@@ -231,7 +233,7 @@ class PutDefault(Call[tuple[Any, Any]]):
     retention: Retention = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class PutIf(Call[None]):
     """Write only over the version ``expected`` (`None`: only if absent).
 
@@ -255,7 +257,7 @@ class PutIf(Call[None]):
     keep_expiry: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Increment(Call[int | float]):
     """Add ``by``, exactly; absent counts from 0; the expiry stays. The new number.
 
@@ -272,7 +274,7 @@ class Increment(Call[int | float]):
     version: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Touch(Call[bool]):
     """Move the expiry of a live key; whether there was one. Value and version stay."""
 
@@ -281,7 +283,7 @@ class Touch(Call[bool]):
     retention: Retention
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Delete(Call[None]):
     """Drop a key; nothing if absent."""
 
@@ -289,7 +291,7 @@ class Delete(Call[None]):
     key: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Clear(Call[None]):
     """Drop all keys of the owner; with ``all_map_indices`` those of every instance of this task in this run."""
 
@@ -297,7 +299,7 @@ class Clear(Call[None]):
     all_map_indices: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class PastRun(Call[tuple[TaskScope, int]]):
     """The same task instance in an earlier run, and its number.
 
@@ -309,7 +311,7 @@ class PastRun(Call[tuple[TaskScope, int]]):
     run_id: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class FindAsset(Call[tuple[int, str, str]]):
     """Number, name and URI of an asset; ``register``: record it as active if it is unknown.
 
@@ -322,7 +324,7 @@ class FindAsset(Call[tuple[int, str, str]]):
     register: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Opened:
     """The answer to `Open`: what an attempt needs to work."""
 
@@ -333,7 +335,7 @@ class Opened:
     warning: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Open(Call[Opened]):
     """Begin or resume an attempt (SPEC section 4.2, ``open``). One transaction.
 
@@ -363,7 +365,7 @@ class Open(Call[Opened]):
     options: TaskOptions = field(default_factory=TaskOptions)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Finish(Call[None]):
     """End an attempt (SPEC section 4.2, ``finish``). One transaction; the same state again: nothing.
 
@@ -379,7 +381,7 @@ class Finish(Call[None]):
     incarnation: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class ClearInstances(Call[int]):
     """Start over: archive or keep the keys and raise the fence, of one instance or of a whole run. How many.
 
@@ -397,14 +399,14 @@ class ClearInstances(Call[int]):
     writer: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Archives(Call[list[Archive]]):
     """What was set aside for an instance, newest first."""
 
     scope: TaskScope
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Restore(Call[int]):
     """Bring an archive back (default: the newest with keys); the number of live keys it held.
 
@@ -422,7 +424,7 @@ class Restore(Call[int]):
     writer: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class DeleteRun(Call[int]):
     """Remove all of a run's task rows; the number of instances. Asset state stays.
 
@@ -437,7 +439,7 @@ class DeleteRun(Call[int]):
     writer: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class ListInstances(Call[list[InstanceRecord]]):
     """Records by run (in the order of recording), task and map index; `None` selects all."""
 
@@ -448,7 +450,7 @@ class ListInstances(Call[list[InstanceRecord]]):
     state: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class BeginRun(Call[RunRecord]):
     """Record a run if it is new and take it for a runner until ``ttl`` seconds from now.
 
@@ -468,7 +470,7 @@ class BeginRun(Call[RunRecord]):
     dead_holder: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class HoldRun(Call[None]):
     """Renew a hold, or with ``ttl`` `None` give it up; ``state`` records how the run stands.
 
@@ -483,7 +485,7 @@ class HoldRun(Call[None]):
     state: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class ListRuns(Call[list[RunRecord]]):
     """Records, latest first; `None` selects all."""
 
@@ -493,7 +495,7 @@ class ListRuns(Call[list[RunRecord]]):
     limit: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class PutResult(Call[None]):
     """Store what an attempt returned, over any earlier result.
 
@@ -506,7 +508,7 @@ class PutResult(Call[None]):
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class GetResults(Call[dict[int, str]]):
     """Results of a task in a run by map index."""
 
@@ -516,7 +518,7 @@ class GetResults(Call[dict[int, str]]):
     map_index: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Collect(Call[int]):
     """Remove one bounded batch of what is due; how many rows went. Fewer than ``batch``: done.
 
@@ -533,7 +535,7 @@ class Collect(Call[int]):
     unfinished_cutoff: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Due(Call[list[DueKey]]):
     """The first ``limit`` rows that `Collect` would remove; arguments as there."""
 
@@ -543,7 +545,7 @@ class Due(Call[list[DueKey]]):
     unfinished_cutoff: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class CollectBackend(Call[str | None]):
     """Have a user's backend remove what has expired of the entries that it keeps.
 
@@ -554,6 +556,6 @@ class CollectBackend(Call[str | None]):
     dry_run: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Stats(Call[StoreStats]):
     """How much the store holds, from one moment. Reads whole tables."""

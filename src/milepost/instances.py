@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Instances"]
 
-_log = logging.getLogger("milepost")
 _NO_OPTIONS = TaskOptions()
 
 
@@ -134,17 +132,17 @@ class Instances:
             task = (scope.dag_id, scope.task_id)
             if task not in self._unguarded:
                 self._unguarded.add(task)
-                _log.warning(
+                _warn(
                     "mapped items of %s/%s are not JSON (%s), so a changed list cannot be noticed; name a map_key",
                     *task,
                     error,
-                    extra={"action": "item_unguarded"},
+                    action="item_unguarded",
                 )
             return None
 
     def _context(self, call: calls.Open, opened: calls.Opened) -> dict[str, Any]:
         if opened.warning:
-            _log.warning("%s", opened.warning, extra={"action": "item_changed"})
+            _warn("%s", opened.warning, action="item_changed")
 
         def handle(of: Scope, writer: str, owner_id: int) -> Handle:
             return Handle(
@@ -313,6 +311,12 @@ class Instances:
     ) -> List[InstanceRecord]:
         """As `list`."""
         return await self._metastore.acall(calls.ListInstances(dag_id, run_id, task_id, None, state))
+
+
+def _warn(message: str, *arguments: object, action: str) -> None:
+    import logging  # rarely needed, and not cheap to load
+
+    logging.getLogger("milepost").warning(message, *arguments, extra={"action": action})
 
 
 def _task_scope(scope: TaskScope) -> TaskScope:

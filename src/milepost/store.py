@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-from urllib.parse import unquote
 
 from milepost import calls, collection
 from milepost.abc import BaseStateBackend, Metastore
@@ -121,7 +120,11 @@ def sqlite_path(url: str) -> Path:
     Raises:
         ConfigurationError: It names none.
     """
-    name = unquote(url[len("sqlite:///") :])
+    name = url[len("sqlite:///") :]
+    if "%" in name:
+        from urllib.parse import unquote
+
+        name = unquote(name)
     if not name or name.endswith("/"):
         raise ConfigurationError(f"{url!r} names no file; write sqlite:///relative.db or sqlite:////absolute.db")
     return Path(name).expanduser().absolute()

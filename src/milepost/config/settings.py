@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from milepost.errors import ConfigurationError
 
@@ -137,6 +136,8 @@ class Settings:
 
 def mask_url(url: str) -> str:
     """Return a URL with its password, if any, replaced by stars."""
+    from urllib.parse import urlsplit, urlunsplit
+
     parts = urlsplit(url)
     if parts.password is None:
         return url

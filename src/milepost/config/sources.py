@@ -26,8 +26,6 @@ class Resolved(NamedTuple):
 
 def default_url(environment: Mapping[str, str]) -> str:
     """Return the URL of the SQLite file in ``MILEPOST_HOME`` or else in the user's state folder."""
-    from urllib.parse import quote
-
     home = environment.get("MILEPOST_HOME")
     if home:
         folder = Path(home).expanduser().absolute()
@@ -35,7 +33,8 @@ def default_url(environment: Mapping[str, str]) -> str:
         from platformdirs import user_state_path
 
         folder = user_state_path("milepost", appauthor=False)
-    return f"sqlite:///{quote(str(folder / 'milepost.db'))}"
+    path = str(folder / "milepost.db").replace("%", "%25")
+    return f"sqlite:///{path}"
 
 
 def config_file(environment: Mapping[str, str]) -> Path | None:

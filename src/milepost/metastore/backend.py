@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Generator
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
@@ -19,7 +18,6 @@ from milepost.scopes import Scope
 __all__ = ["BackendMetastore", "MetastoreStateBackend", "Session"]
 
 R = TypeVar("R")
-_log = logging.getLogger("milepost")
 
 
 class Session(NamedTuple):
@@ -58,7 +56,9 @@ class BackendMetastore(Metastore):
         self._lists = type(backend).list is not BaseStateBackend.list
         self._native = isinstance(backend, MetastoreStateBackend)
         if not self._native:
-            _log.warning(
+            import logging
+
+            logging.getLogger("milepost").warning(
                 "the backend %s keeps the entries: no fence in the write itself, no versions, no history, no expiry on "
                 "read; calls that need those raise an error",
                 self.name,
