@@ -93,7 +93,10 @@ class Writer:
         if kind == "task":
             if own is not None and not detail.startswith("["):
                 return cls.of_task(own, int(detail))
-            dag_id, run_id, task_id, map_index, attempt = json.loads(detail)
+            parts = json.loads(detail)
+            if not isinstance(parts, list) or len(parts) != 5:
+                raise ValueError(f"unknown writer {text!r}")
+            dag_id, run_id, task_id, map_index, attempt = parts
             return cls("task", dag_id, run_id, task_id, map_index, attempt)
         if kind in ("watcher", "api", "cli", "python"):
             return cls(cast("WriterKind", kind), user=detail or None)
