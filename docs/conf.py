@@ -33,6 +33,7 @@ html_show_copyright = False
 default_role = "py:obj"
 add_module_names = False
 autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True

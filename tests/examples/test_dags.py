@@ -7,6 +7,12 @@ from milepost import TaskScope
 from tests.examples.conftest import Shell
 
 
+def test_hello_greets_everybody_once(shell: Shell) -> None:
+    """The retry goes on behind the last person that was greeted."""
+    printed = shell.run("hello.py", "r1")
+    assert printed[:4] == ["Hello, Ada!", "Hello, Grace!", "Hello, Katherine!", "Hello, Margaret!"]
+
+
 def test_external_job_is_submitted_once(shell: Shell, store: milepost.Store) -> None:
     """A job that was submitted by a killed attempt is found by the next one, which submits none."""
     printed = shell.run("external_job.py", "r1")
