@@ -131,8 +131,10 @@ class _Attempt:
         except StaleAttemptError as error:
             _say(f"task {self.spec.task_id}: {error}")
             return ExitCode.STALE
-        except (MilepostError, LookupError, TypeError) as error:
-            return _not_started(self.spec, f"{type(error).__name__}: {error}")
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - map_key is the user's code
+            return _not_started(self.spec, _one_line(error))
         try:
             operator = self._operator(mapped)
             result = self._execute(operator, self._context(operator, opened))

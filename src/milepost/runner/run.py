@@ -201,7 +201,7 @@ class _Command:
             display.note(f"to go on: the same command with --run-id {run.run_id}")
             return 128 + (runner.stopped_by or 0)
         try:
-            self.store.clean()
+            self.store.clean(batches=1)
         except MilepostError as error:
             display.note(f"collection after the run: {error}")
         return 0 if state == "success" else 1

@@ -9,7 +9,7 @@ import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from milepost.errors import MilepostError, RunNotFoundError, StaleAttemptError
+from milepost.errors import RunNotFoundError, StaleAttemptError
 from milepost.runner import results
 from milepost.runner.errors import ResultDamagedError
 from milepost.runner.graph import nodes_of
@@ -341,9 +341,9 @@ class Runner:
                 open_attempt(self.store, scope, start.attempt, task, mapped)
             except StaleAttemptError:
                 raise
-            except (MilepostError, LookupError, TypeError) as error:
+            except Exception as error:  # noqa: BLE001 - map_key is the user's code
                 # What kept the attempt from opening keeps us from it too. Its number is used up all the same.
-                self.display.note(f"{label(start.task_id, start.map_index)}: not recorded: {error}")
+                self.display.note(f"{label(start.task_id, start.map_index)}: not recorded: {error!r}")
                 return
         self.store.instances.finish(scope, start.attempt, state)  # type: ignore[arg-type] # one of _ENDED
 
@@ -368,7 +368,9 @@ class Runner:
         else:
             self.errors.pop(key, None)
         reason = f": {error}" if error and state in {"failed", "up_for_retry"} else ""
-        text = f"{state.replace('_', ' ')} after {self.seconds[key]:.2f} s{reason}"
+        delay = self.dag.task_dict[start.task_id].retry_delay.total_seconds() if state == "up_for_retry" else 0
+        again = f", next attempt in {delay:g} s" if delay and not self.stopped_by else ""
+        text = f"{state.replace('_', ' ')} after {self.seconds[key]:.2f} s{again}{reason}"
         self.display.ended(start, text)
 
     def rows(self) -> list[Row]:
@@ -386,5 +388,6 @@ class Runner:
 
 def _how_it_died(code: int) -> str:
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
+        names = {number.value: number.name for number in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
     return f"the process exited with code {code} before it recorded how it ended"

@@ -83,7 +83,8 @@ class TaskFunction:
     def _task_arguments(self) -> dict[str, Any]:
         arguments = dict(self._arguments)
         if arguments.get("multiple_outputs") is None:
-            arguments["multiple_outputs"] = returns_dict(self.function)
+            # Not False: `default_args` may still say otherwise.
+            arguments["multiple_outputs"] = returns_dict(self.function) or None
         return arguments
 
     def __call__(self, *args: Any, **kwargs: Any) -> XComArg:

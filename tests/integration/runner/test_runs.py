@@ -6,10 +6,12 @@ import json
 import os
 import pty
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from milepost import TaskScope
+from milepost.runner import run_file
 from tests.integration.runner.helpers import HEAD, alive, wait_until
 
 COUNTED = """
@@ -487,8 +489,6 @@ with DAG("d"):
 
 def test_json_summary(project, capfd, monkeypatch):
     """With `as_json`, standard output is the summary as one JSON object and nothing else."""
-    from milepost.runner import run_file
-
     path = project.write(
         """
 with DAG("d"):
@@ -561,3 +561,34 @@ with DAG("d"):
     assert "[bold]a :smile: line[/bold]" in text
     assert "━" in text
     assert "work  success  1" in text
+
+
+def test_run_in_a_thread(project, capfd):
+    """`run_file` works outside of the main thread, where Python hands out no signals."""
+    path = project.write('with DAG("d"):\n    @task\n    def work(): pass\n    work()\n')
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(run_file, path, run_id="r1", url=project.url).result(60) == 0
+    assert project.state("work") == ("success", 1)
+    assert "success" in capfd.readouterr().out
+
+
+def test_map_key_that_raises(project):
+    """A map_key that raises fails the attempts of its task, and the run goes on to its end."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    @options(map_key=lambda item: item["x"].nothing)
+    def work(x):
+        pass
+    @task
+    def other():
+        return 1
+    work.expand(x=[1])
+    other()
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 1
+    assert "AttributeError: 'int' object has no attribute 'nothing'" in outcome.err
+    assert (project.state("work", 0), project.result("other")) == (None, 1)

@@ -70,3 +70,10 @@ def test_lines_are_cut_wherever_the_pipe_is():
     assert lines.pump() is False
     lines.close()
     assert shown == ["one", "two", "", "three \ufffd"]
+
+
+def test_attempt_starts_light():
+    """The process of an attempt loads nothing on its way to the task that it may not need."""
+    heavy = {"asyncio", "subprocess", "selectors", "rich", "typer", "traceback", "decimal", "uuid", "zoneinfo"}
+    code = f"import sys, milepost.runner.attempt; print(sorted({heavy} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
