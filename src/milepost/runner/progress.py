@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -20,6 +21,10 @@ __all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "progress_t
 
 _LOG_INTERVAL: Final = 5.0
 """Seconds between two lines about the progress of one task instance, where it is logged."""
+
+
+_WIDE: Final = 20
+"""Instances of a mapped task that the summary lists one by one at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,20 @@ def progress_text(value: Any) -> str | None:
     if share is not None:
         text = f"{text}/{value['total']} ({share:.0%})"
     return f"{text} {message}" if isinstance(message, str) and message else text
+
+
+def _cells(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
+    """Return the lines of the summary; instances of a widely mapped task share one line for each state but failure."""
+    sizes = Counter(row.task_id for row in rows)
+    shared = Counter((row.task_id, row.state) for row in rows)
+    cells = []
+    for row in rows:
+        if sizes[row.task_id] <= _WIDE or row.state == "failed":
+            duration = "" if row.seconds is None else f"{row.seconds:.2f} s"
+            cells.append((label(row.task_id, row.map_index), row.state, str(row.attempts), duration))
+        elif count := shared.pop((row.task_id, row.state), 0):
+            cells.append((f"{row.task_id}: {count} instances", row.state, "", ""))
+    return cells
 
 
 class Display:
@@ -161,10 +180,7 @@ class Display:
             ]
             self._write(sys.stdout, json.dumps({**head, "tasks": tasks}, ensure_ascii=False))
             return
-        cells = [("task", "state", "attempts", "duration")]
-        for row in rows:
-            duration = "" if row.seconds is None else f"{row.seconds:.2f} s"
-            cells.append((label(row.task_id, row.map_index), row.state, str(row.attempts), duration))
+        cells = [("task", "state", "attempts", "duration"), *_cells(rows)]
         widths = [max(len(line[column]) for line in cells) for column in range(4)]
         for line in cells:
             parts = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))

@@ -133,7 +133,9 @@ class Runner:
     def _wait(self, signals: SignalPipe) -> None:
         """Sleep until something happens or is due."""
         now = time.monotonic()
-        due = [self.hold.due, self.plan.next_retry(), *(a.deadline() for a in self.running)]
+        due = [self.hold.due, *(attempt.deadline() for attempt in self.running)]
+        if not self.stopped_by:
+            due.append(self.plan.next_retry())
         if self.running:
             due.append(self._looked_at + self.display.interval)
         if signals.poll is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from milepost.runner.holder import own_name, surely_dead
 from milepost.runner.process import Lines
-from milepost.runner.progress import progress_text
+from milepost.runner.progress import Display, Row, progress_text
 
 
 def test_own_process_lives():
@@ -77,3 +77,17 @@ def test_attempt_starts_light():
     heavy = {"asyncio", "subprocess", "selectors", "rich", "typer", "traceback", "decimal", "uuid", "zoneinfo"}
     code = f"import sys, milepost.runner.attempt; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_summary_of_a_wide_task(capsys):
+    """Of a widely mapped task the summary lists failures one by one, and counts the others."""
+    rows = [Row("w", index, "failed" if index == 7 else "success", 1, 0.5, None) for index in range(30)]
+    head = {"dag_id": "d", "run_id": "r", "state": "failed"}
+    Display(prefixed=False, as_json=False).summary(head, [*rows, Row("z", -1, "upstream_failed", 0, None, None)])
+    assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
+        "task state attempts duration",
+        "w: 29 instances success",
+        "w[7] failed 1 0.50 s",
+        "z upstream_failed 0",
+        "run r of DAG d: failed",
+    ]
