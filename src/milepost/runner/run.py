@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from milepost.errors import InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
 from milepost.runner.errors import DagLoadError, RunnerUsageError
@@ -179,14 +179,16 @@ class _Command:
                 path=self.search_path,
                 display=display,
             )
-            return self._drive(runner, hold, display)
+            state = self._drive(runner, hold, display)
         except RunHeldError:
             raise
         except BaseException:
             _give_up(hold, display)
             raise
+        return self._conclude(runner, state, display)
 
-    def _drive(self, runner: Runner, hold: Hold, display: Display) -> int:
+    def _drive(self, runner: Runner, hold: Hold, display: Display) -> Literal["success", "failed"] | None:
+        """Run the tasks, and give the run up."""
         run = runner.run
         display.note(f"run {run.run_id} of DAG {run.dag_id}: {len(self.dag.task_dict)} tasks")
         with display:
@@ -195,6 +197,11 @@ class _Command:
             hold.release()
         else:
             hold.end(state)
+        return state
+
+    def _conclude(self, runner: Runner, state: Literal["success", "failed"] | None, display: Display) -> int:
+        """Show how it went, and collect a little."""
+        run = runner.run
         head = {"dag_id": run.dag_id, "run_id": run.run_id, "state": state or "stopped"}
         display.summary(head, runner.rows())
         if state is None:
