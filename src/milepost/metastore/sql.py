@@ -78,7 +78,7 @@ class SqliteMetastore(Metastore):
         connection = engine.take()
         try:
             return connection.execute(_GET, (handle.owner_id, key, self._clock_now())).fetchone()  # type: ignore[no-any-return]
-        except sqlite3.OperationalError:
+        except sqlite3.Error:
             return None  # bytes that are no text, or real trouble: the operation says which
         finally:
             engine.give(connection)

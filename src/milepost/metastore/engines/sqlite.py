@@ -59,24 +59,29 @@ class SqliteEngine:
         self.target = ":memory:" if path is None else str(path)
         self._synchronous = synchronous
         self._idle: deque[sqlite3.Connection] = deque()
-        self._opened = 0
+        self._live: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
         self._gate = threading.Condition()
         self._closed: str | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._create = upgrade or path is None
-        if path is not None and upgrade:
-            schema.prepare_file(path)
+        with _lock:
+            if path is not None and upgrade:
+                schema.prepare_file(path)
+            if _identity(path) in _unsafe:
+                raise StoreClosedError(_forked(self.target))
+            _engines.add(self)
         connection = self._open()
         try:
             self.found = (schema.upgrade if self._create else schema.check)(connection, self.target)
         except sqlite3.Error as error:
             connection.close()
+            self._live.discard(connection)
             raise schema.opening_error(self.target, error) from error
         except BaseException:
             connection.close()
+            self._live.discard(connection)
             raise
         self._idle.append(connection)
-        _engines.add(self)
 
     def now(self) -> int:
         """Return the time in microseconds UTC."""
@@ -84,26 +89,27 @@ class SqliteEngine:
 
     # -- connections --------------------------------------------------------------------------------------------
 
+    @property
+    def _opened(self) -> int:
+        # A weak set rather than a counter: an interrupt (Ctrl-C) can strike between any two instructions and lose a
+        # connection, which then closes by itself and must not be waited for.
+        return len(self._live)
+
     def _open(self) -> sqlite3.Connection:
         with self._gate:
             while True:
                 if self._closed is not None:
                     raise StoreClosedError(self._closed)
-                if self.path is not None or not self._opened:
-                    self._opened += 1
-                    break
+                if self.path is not None or not hasattr(self, "found"):
+                    connection = schema.connect(self.target, self._synchronous) if self._create else schema.look(self.target)
+                    self._live.add(connection)
+                    return connection
                 try:
                     return self._idle.pop()
                 except IndexError:
-                    self._gate.wait()
-        try:
-            if self._create:
-                return schema.connect(self.target, self._synchronous)
-            return schema.look(self.target)
-        except BaseException:
-            with self._gate:
-                self._opened -= 1
-            raise
+                    if not self._live:
+                        raise StoreClosedError("an interrupted call lost the database in memory") from None
+                    self._gate.wait(0.1)
 
     def take(self) -> sqlite3.Connection:
         """Take a connection for this call alone; `give` it back in a ``finally``."""
@@ -122,14 +128,14 @@ class SqliteEngine:
                 self._gate.notify()
 
     def _drain(self) -> None:
+        # Takes no lock: the thread that forks holds the gate and waits for all connections to be closed.
         while self._idle:
             try:
                 connection = self._idle.pop()
             except IndexError:
                 return
             connection.close()
-            with self._gate:
-                self._opened -= 1
+            self._live.discard(connection)
 
     def close(self) -> None:
         """Close idle connections now and the others when their calls end."""
@@ -138,9 +144,9 @@ class SqliteEngine:
                 self._closed = f"the store {self.target} is closed"
             self._gate.notify_all()
         self._drain()
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=True)
 
     # -- forks ----------------------------------------------------------------------------------------------------
     # SQLite's locks belong to the process, while a child would inherit the library's belief to hold them. So no
@@ -149,13 +155,14 @@ class SqliteEngine:
     def before_fork(self) -> None:
         """Close every connection; wait a little for running calls. Opening is barred until the fork is over."""
         self._gate.acquire()
-        if self.path is None or self._closed is not None:
+        if self.path is None:
             return
         deadline = time.monotonic() + _FORK_SECONDS
-        while self._opened and time.monotonic() < deadline:
+        while True:
             self._drain()
-            if self._opened:
-                time.sleep(0.0005)
+            if not self._live or time.monotonic() > deadline:
+                return
+            time.sleep(0.0005)
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
@@ -165,18 +172,16 @@ class SqliteEngine:
         """Start with no connections, or refuse to work where that would not be safe."""
         self._gate = threading.Condition()
         self._executor = None
-        if self._closed is not None:
-            return
         if self.path is None:
-            self._closed = "a memory:// store lives in one process; this one is a fork of it: use a sqlite:/// file"
-        elif self._opened:
-            self._closed = (
-                f"the process forked while another thread was inside a call to {self.target}; connect anew in the child"
-            )
-        if self._closed is not None:
-            # Never closed: closing would act on files and locks of the parent.
-            _abandoned.extend(self._idle)
-            self._idle.clear()
+            refusal = "a memory:// store lives in one process; this one is a fork of it: use a sqlite:/// file"
+        elif self._live or _identity(self.path) in _unsafe:
+            refusal = _forked(self.target)
+        else:
+            return
+        self._closed = self._closed or refusal
+        # Never closed: closing would act on files and locks of the parent.
+        _abandoned.extend(self._live)
+        self._idle.clear()
 
     # -- running ----------------------------------------------------------------------------------------------------
 
@@ -199,8 +204,17 @@ class SqliteEngine:
             raise self.translate(error) from error
         finally:
             operation.close()
+            self._settle(connection)
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # Closing rolls back too. The error that led here is the one to report.
+            connection.close()
+            self._live.discard(connection)
+        else:
             self.give(connection)
 
     def _step(self, connection: sqlite3.Connection, operation: Operation[R]) -> R:
@@ -254,13 +268,21 @@ class SqliteEngine:
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
-        if self._executor is None:
+        executor = self._executor
+        if executor is None:
             with self._gate:
                 if self._closed is not None:
                     raise StoreClosedError(self._closed)
                 if self._executor is None:
                     self._executor = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="milepost")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+                executor = self._executor
+        try:
+            answer = asyncio.get_running_loop().run_in_executor(executor, work)
+        except RuntimeError:
+            if self._closed is None:
+                raise
+            raise StoreClosedError(self._closed) from None  # another thread closed it just now
+        return await answer
 
     def translate(self, error: sqlite3.Error) -> Exception:
         """Return the project's own error for one of SQLite's."""
@@ -280,31 +302,57 @@ def _text_or_bytes(raw: bytes) -> str | bytes:
         return raw
 
 
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Return what SQLite knows a file by, or `None` if it is not there."""
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _forked(target: str) -> str:
+    return (
+        f"this process was forked while another thread was inside a call to {target}, so it cannot use that file safely; "
+        "start a new process (spawn) instead"
+    )
+
+
+_lock = threading.RLock()
+"""Held while a file is made, an engine comes to be known, and a process forks: one at a time."""
+
 _engines: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
-_abandoned: list[sqlite3.Connection] = []
-
-
 _forking: list[SqliteEngine] = []
+_abandoned: list[sqlite3.Connection] = []
+_unsafe: set[tuple[int, int] | None] = set()
+"""Files on which SQLite believes to hold locks that this process, being a fork, does not hold."""
 
 
 def _before() -> None:
+    _lock.acquire()
     _forking[:] = _engines
     for engine in _forking:
         engine.before_fork()
 
 
-def _after(step: Callable[[SqliteEngine], None]) -> Callable[[], None]:
-    def run() -> None:
-        for engine in _forking:
-            step(engine)
-        _forking.clear()
+def _after_in_parent() -> None:
+    for engine in _forking:
+        engine.after_fork_in_parent()
+    _forking.clear()
+    _lock.release()
 
-    return run
+
+def _after_in_child() -> None:
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+    _unsafe.update(_identity(engine.path) for engine in _forking if engine.path is not None and engine._opened)
+    _unsafe.discard(None)
+    for engine in _forking:
+        engine.after_fork_in_child()
+    _forking.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before,
-        after_in_parent=_after(SqliteEngine.after_fork_in_parent),
-        after_in_child=_after(SqliteEngine.after_fork_in_child),
-    )
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -8,7 +8,7 @@ import stat
 import time
 from pathlib import Path
 
-from milepost.errors import DamagedStoreError, SchemaOutdatedError, SchemaTooNewError, StoreUnreachableError
+from milepost.errors import DamagedStoreError, MilepostError, SchemaOutdatedError, SchemaTooNewError, StoreUnreachableError
 from milepost.metastore.migrations import migrations
 
 __all__ = ["BUSY_SECONDS", "busy", "check", "connect", "look", "prepare_file", "upgrade", "verify"]
@@ -21,6 +21,12 @@ BUSY_SECONDS = 60.0
 """How long a call waits for other processes before it gives up."""
 
 _FILE_MODE = stat.S_IRUSR | stat.S_IWUSR
+
+
+class Connection(sqlite3.Connection):
+    """A connection that can be referred to weakly."""
+
+    __slots__ = ("__weakref__",)
 
 
 def busy(error: sqlite3.Error) -> bool:
@@ -85,18 +91,23 @@ def connect(target: str, synchronous: str) -> sqlite3.Connection:
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=256,
+                factory=Connection,
             )
             # A change of the journal mode does not wait for others by itself, so the loop does.
             if connection.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
+                # Not before it is known to be ours: what is refused stays as it is.
+                _refuse_newer(_version(connection, target), len(migrations("sqlite")), target)
                 connection.execute("PRAGMA journal_mode = WAL")
             # On macOS a plain fsync does not reach the disk; these two are ignored elsewhere.
             connection.execute("PRAGMA fullfsync = ON")
             connection.execute("PRAGMA checkpoint_fullfsync = ON")
             connection.execute(f"PRAGMA synchronous = {'NORMAL' if synchronous == 'normal' else 'FULL'}")
             return connection
-        except sqlite3.Error as error:
+        except (MilepostError, sqlite3.Error) as error:
             if connection is not None:
                 connection.close()
+            if isinstance(error, MilepostError):
+                raise
             if not busy(error) or time.monotonic() > deadline:
                 raise opening_error(target, error) from error
         time.sleep(wait)
@@ -119,6 +130,7 @@ def look(target: str) -> sqlite3.Connection:
             timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
+            factory=Connection,
         )
     except OSError as error:
         raise StoreUnreachableError(f"cannot open the store {target}: {error.strerror or error}") from error
