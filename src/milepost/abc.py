@@ -70,7 +70,7 @@ class Metastore(ABC):
 
     @abstractmethod
     def now(self) -> int:
-        """Return the instant on the clock that expiry is counted on, in microseconds UTC."""
+        """Return the time in microseconds UTC as far as it is known without asking a server (`milepost.calls.Now` asks)."""
 
     @abstractmethod
     def verify(self) -> None:

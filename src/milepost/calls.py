@@ -29,6 +29,7 @@ __all__ = [
     "Check",
     "Clear",
     "ClearInstances",
+    "Cleared",
     "Collect",
     "CollectBackend",
     "Count",
@@ -59,6 +60,7 @@ __all__ = [
     "Restore",
     "Stats",
     "Stored",
+    "TakeLease",
     "Touch",
     "new_version",
 ]
@@ -333,6 +335,8 @@ class Opened:
     inlets: list[tuple[int, str, str]]
     outlets: list[tuple[int, str, str]]
     warning: str | None = None
+    discarded: list[TaskScope] = field(default_factory=list)
+    """Instances whose keys went: another item, or a new incarnation of the run."""
 
 
 @dataclass(eq=False, slots=True)
@@ -366,8 +370,10 @@ class Open(Call[Opened]):
 
 
 @dataclass(eq=False, slots=True)
-class Finish(Call[None]):
+class Finish(Call[bool]):
     """End an attempt (SPEC section 4.2, ``finish``). One transaction; the same state again: nothing.
+
+    The answer is whether success dropped the keys (``clear_on_success``).
 
     Raises:
         StaleAttemptError: The attempt is not the current one.
@@ -381,9 +387,16 @@ class Finish(Call[None]):
     incarnation: str | None = None
 
 
+class Cleared(NamedTuple):
+    """The answer to `ClearInstances`: how many instances, and which of them lost their keys."""
+
+    instances: int
+    discarded: list[TaskScope]
+
+
 @dataclass(eq=False, slots=True)
-class ClearInstances(Call[int]):
-    """Start over: archive or keep the keys and raise the fence, of one instance or of a whole run. How many.
+class ClearInstances(Call[Cleared]):
+    """Start over: archive or keep the keys and raise the fence, of one instance or of a whole run.
 
     Raises:
         InstanceNotFoundError: No such instance.
@@ -425,8 +438,8 @@ class Restore(Call[int]):
 
 
 @dataclass(eq=False, slots=True)
-class DeleteRun(Call[int]):
-    """Remove all of a run's task rows; the number of instances. Asset state stays.
+class DeleteRun(Call[list[TaskScope]]):
+    """Remove all of a run's task rows; the instances that are gone. Asset state stays.
 
     Raises:
         RunNotFoundError: No such run.
@@ -516,6 +529,21 @@ class GetResults(Call[dict[int, str]]):
     run_id: str
     task_id: str
     map_index: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class TakeLease(Call[str | None]):
+    """Take or renew work that one process at a time does for all; the other holder if it is taken, otherwise `None`.
+
+    Args:
+        name: The work.
+        holder: Who wants it.
+        ttl: Seconds until the lease ends unless it is renewed; `None` gives it up.
+    """
+
+    name: str
+    holder: str
+    ttl: float | None
 
 
 @dataclass(eq=False, slots=True)

@@ -277,6 +277,7 @@ class CleanReport:
         dry_run: Whether nothing was removed.
         first: The first keys of each kind, if a dry run was asked for them.
         backend: What became of the entries that a ``[state_store] backend`` keeps, if one does.
+        held_by: The collector that was at work, so that this one did nothing.
 
     .. versionadded:: 0.1
     """
@@ -287,6 +288,7 @@ class CleanReport:
     dry_run: bool
     first: tuple[DueKey, ...] = ()
     backend: str | None = None
+    held_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class MilepostError(Exception):
 
 
 class InvalidKeyError(MilepostError, ValueError):
-    """A key, an id or an asset name breaks the rules of SPEC sections 1 and 2."""
+    """A key, an id or an asset name is empty, too long, or has a NUL or a lone surrogate."""
 
 
 class InvalidValueError(MilepostError, ValueError):
@@ -89,7 +89,7 @@ class ValueTooLargeError(InvalidValueError):
         self.limit = limit
         super().__init__(
             f"the value has {size:,} bytes as JSON and the limit is {limit:,} (max_value_bytes); "
-            "store big payloads through a worker-side backend ([workers] state_backend) and keep a reference here"
+            "keep the payload elsewhere, such as in an object store, and its address here, or raise max_value_bytes"
         )
 
     def __reduce__(self) -> tuple[type[ValueTooLargeError], tuple[int, int]]:

@@ -224,11 +224,11 @@ class Instances:
         Raises:
             RunNotFoundError: The run is not recorded.
         """
-        return self._metastore.call(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))
+        return self._metastore.call(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer)).instances
 
     async def aclear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
         """As `clear_run`."""
-        return await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))
+        return (await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))).count
 
     def archives(self, scope: TaskScope) -> List[Archive]:
         """Return what was set aside for an instance, newest first.
@@ -276,11 +276,11 @@ class Instances:
         Raises:
             RunNotFoundError: The run is not recorded.
         """
-        return self._metastore.call(calls.DeleteRun(*_run(dag_id, run_id), self._writer))
+        return len(self._metastore.call(calls.DeleteRun(*_run(dag_id, run_id), self._writer)))
 
     async def adelete_run(self, dag_id: str, run_id: str) -> int:
         """As `delete_run`."""
-        return await self._metastore.acall(calls.DeleteRun(*_run(dag_id, run_id), self._writer))
+        return len(await self._metastore.acall(calls.DeleteRun(*_run(dag_id, run_id), self._writer)))
 
     def get(self, scope: TaskScope) -> InstanceRecord | None:
         """Return the record of an instance, or `None` if there is none."""

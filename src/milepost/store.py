@@ -95,14 +95,14 @@ def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
         from milepost.metastore.network import NetworkMetastore
 
         engine = PostgresEngine(url, clock=clock)
-        engine.prepare()
+        engine.prepare(upgrade=None if upgrade else False)
         return NetworkMetastore(engine, policy=settings)
     if url.startswith(("mysql://", "mariadb://")):
         from milepost.metastore.engines.mysql import MysqlEngine
         from milepost.metastore.network import NetworkMetastore
 
         server = MysqlEngine(url, clock=clock)
-        server.prepare()
+        server.prepare(upgrade=None if upgrade else False)
         return NetworkMetastore(server, policy=settings)
     if url in ("memory://", "memory:///"):
         from milepost.metastore.memory import MemoryMetastore
@@ -253,6 +253,7 @@ class Store:
         *,
         dry_run: bool = False,
         batch_size: int | None = None,
+        batches: int | None = None,
         first: int = 0,
         progress: Progress | None = None,
     ) -> CleanReport:
@@ -261,31 +262,36 @@ class Store:
         Args:
             dry_run: Remove nothing and report what would go.
             batch_size: Rows per statement, 1 or more; by default as configured.
+            batches: The most batches of each kind; by default until nothing is due.
             first: The most keys of each kind that the report of a dry run names.
             progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``), the rows of it removed
                 so far, and those that were due.
 
         Returns:
-            How many rows went, or would go.
+            How many rows went, or would go. One collector works at a time: while another does, nothing, and who that is.
         """
-        return run(self._metastore, self._collect(dry_run, batch_size, first, progress))
+        return run(self._metastore, self._collect(dry_run, batch_size, batches, first, progress))
 
     async def aclean(
         self,
         *,
         dry_run: bool = False,
         batch_size: int | None = None,
+        batches: int | None = None,
         first: int = 0,
         progress: Progress | None = None,
     ) -> CleanReport:
         """As `clean`; ``progress`` is a plain function."""
-        return await arun(self._metastore, self._collect(dry_run, batch_size, first, progress))
+        return await arun(self._metastore, self._collect(dry_run, batch_size, batches, first, progress))
 
-    def _collect(self, dry_run: bool, batch_size: int | None, first: int, progress: Progress | None) -> Program[CleanReport]:
+    def _collect(
+        self, dry_run: bool, batch_size: int | None, batches: int | None, first: int, progress: Progress | None
+    ) -> Program[CleanReport]:
         if batch_size is not None and batch_size < 1:
             raise InvalidValueError(f"batch_size must be 1 or more, got {batch_size}")
-        now = self._metastore.now()
-        return collection.collect(self.settings, now, dry_run=dry_run, batch_size=batch_size, first=first, progress=progress)
+        return collection.collect(
+            self.settings, dry_run=dry_run, batch_size=batch_size, batches=batches, first=first, progress=progress
+        )
 
     def stats(self) -> StoreStats:
         """Return how much the store holds. Reads whole tables."""

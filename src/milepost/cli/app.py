@@ -97,7 +97,7 @@ def _reader_gone() -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="milepost", standalone_mode=False)
     except _ClickError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()

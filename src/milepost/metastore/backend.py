@@ -13,7 +13,7 @@ from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
 from milepost.clock import from_micros, to_micros
 from milepost.errors import BackendUnsupportedError, InvalidValueError
 from milepost.retention import NEVER, Retention, expiry
-from milepost.scopes import Scope
+from milepost.scopes import Scope, TaskScope
 
 __all__ = ["BackendMetastore", "MetastoreStateBackend", "Session"]
 
@@ -37,6 +37,16 @@ class _Ask(NamedTuple):
 
 
 _Steps = Generator["Call[Any] | _Ask", Any, Any]
+
+
+_METHODS: dict[type[Call[Any]], str] = {
+    calls.Read: "entry() and update()",
+    calls.PutDefault: "set_default()",
+    calls.PutIf: "compare_and_set() and update()",
+    calls.Increment: "increment()",
+    calls.Touch: "touch()",
+    calls.PastRun: "past_run()",
+}
 
 
 class BackendMetastore(Metastore):
@@ -102,7 +112,7 @@ class BackendMetastore(Metastore):
             return (yield from self._collect(call))
         handle = getattr(call, "handle", None)
         if not isinstance(handle, Handle):
-            return (yield call)
+            return (yield from self._lifecycle(call))
         session = Session(self.inner, handle)
         if isinstance(call, calls.Get):
             return (yield from self._get(session, call.key))
@@ -126,9 +136,29 @@ class BackendMetastore(Metastore):
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
         raise BackendUnsupportedError(
-            f"the backend {self.name} cannot do {type(call).__name__}: it has no versions, touch or earlier runs; "
+            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, touch or earlier runs; "
             "use get, set, delete and clear, or the metastore as backend"
         )
+
+    def _lifecycle(self, call: Call[Any]) -> _Steps:
+        """Run a call of the metastore and clear in the backend what it dropped or set aside.
+
+        The backend cannot keep archives, so what a clear sets aside is gone there. The record comes first: were the process
+        killed in between, the fence would be right and the keys would be left.
+        """
+        answer = yield call
+        gone: list[TaskScope] = []
+        if isinstance(call, calls.Open | calls.ClearInstances):
+            gone = answer.discarded
+        elif isinstance(call, calls.DeleteRun):
+            gone = answer
+        elif isinstance(call, calls.Finish) and answer:
+            gone = [call.scope]
+        if not self._native:
+            for scope in gone:
+                session = Session(self.inner, Handle(scope, "python"))
+                yield _Ask("clear", (scope,), {"all_map_indices": False, "session": session})
+        return answer
 
     def _get(self, session: Session, key: str) -> _Steps:
         text = yield _Ask("get", (session.handle.scope, key), {"session": session})
@@ -140,7 +170,8 @@ class BackendMetastore(Metastore):
         if len(call.items) > 1 and not self._native:
             raise BackendUnsupportedError(f"the backend {self.name} cannot write several keys all or nothing: use set()")
         yield calls.Check(session.handle, record=True)
-        expires_at, _ = expiry(call.retention, self.inner.now())
+        now = yield calls.Now()
+        expires_at, _ = expiry(call.retention, now)
         options: dict[str, Any] = {
             "expires_at": None if expires_at is None else from_micros(expires_at),
             "session": session._replace(retention=call.retention),

@@ -48,6 +48,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.ListRuns: (runs.list_all, False),
     calls.PutResult: (runs.put_result, True),
     calls.GetResults: (runs.get_results, False),
+    calls.TakeLease: (collect.lease, True),
     calls.Collect: (collect.batch, True),
     calls.Due: (collect.due, False),
     calls.CollectBackend: (collect.backend, False),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from milepost.abc import Policy
 from milepost.calls import Handle
+from milepost.entry import Writer
 from milepost.errors import AssetNotActiveError, AssetNotFoundError, StaleAttemptError
 from milepost.scopes import TaskScope, run_hash
 
@@ -54,10 +55,11 @@ class Environment:
 
 def stale(handle: Handle) -> StaleAttemptError:
     """Return the error for a handle whose attempt was taken over."""
-    who = f"attempt {handle.attempt}" if handle.instance_id == handle.owner_id else f"the attempt behind {handle.writer}"
+    own = handle.scope if isinstance(handle.scope, TaskScope) else None
+    where = "" if own is not None else f" (writing to {handle.scope})"
     return StaleAttemptError(
-        f"{who} of {handle.scope} is no longer current: a later attempt, a clear or a deleted run took over; "
-        "nothing was written"
+        f"{Writer.decode(handle.writer, own)}{where} is no longer current: a later attempt, a clear or a deleted run "
+        "took over; nothing was written"
     )
 
 

@@ -10,7 +10,7 @@ from milepost.entry import DueKey, StoreStats
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope, TaskScope
 
-__all__ = ["backend", "batch", "due", "stats"]
+__all__ = ["backend", "batch", "due", "lease", "stats"]
 
 
 def _parameters(call: calls.Collect | calls.Due) -> tuple[int, ...]:
@@ -26,6 +26,18 @@ def batch(call: calls.Collect, _: Environment) -> Operation[int]:
         ((due,),) = yield f"{call.what}_count", parameters
         return int(due)
     return (yield f"{call.what}_delete", (*parameters, call.batch))  # type: ignore[no-any-return]
+
+
+def lease(call: calls.TakeLease, _: Environment) -> Operation[str | None]:
+    """See `milepost.calls.TakeLease`."""
+    if call.ttl is None:
+        yield "lease_drop", (call.name, call.holder)
+        return None
+    rows = yield "lease_load", (call.name,)
+    if rows and rows[0][1] and rows[0][0] != call.holder:
+        return str(rows[0][0])
+    yield "lease_take", (call.name, call.holder, round(call.ttl * 1_000_000))
+    return None
 
 
 def due(call: calls.Due, _: Environment) -> Operation[list[DueKey]]:

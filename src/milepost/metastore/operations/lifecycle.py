@@ -52,7 +52,7 @@ def set_aside(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bo
 
 def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     """See `milepost.calls.Open`."""
-    run = yield from _settle_run(call)
+    run, discarded = yield from _settle_run(call)
     instance = yield from _load(call.scope)
     if instance is None:
         yield from new_instance(call.scope, run)
@@ -66,6 +66,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
         fence += 1
         if _item_changed(instance, call.item):
             count = yield from set_aside(instance.id, call.scope, "item_changed", call.writer)
+            discarded.append(call.scope)
             if count:
                 warning = f"{call.scope} now stands for another item: {count} keys of the earlier one were set aside"
         item = call.item
@@ -87,7 +88,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     )
     inlets = yield from register_all(call.inlets)
     outlets = yield from register_all(call.outlets)
-    return calls.Opened(instance.id, fence, inlets, outlets, warning)
+    return calls.Opened(instance.id, fence, inlets, outlets, warning, discarded)
 
 
 def _item_changed(instance: _Instance, item: str | None) -> bool:
@@ -101,18 +102,24 @@ def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptE
     return StaleAttemptError(f"attempt {attempt} of {scope} is no longer current: it {reason}")
 
 
-def _settle_run(call: calls.Open) -> Operation[int]:
-    """Record the run if it is new, and let a new incarnation take over. The number of the run."""
+def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
+    """Record the run if it is new, and let a new incarnation take over.
+
+    Returns:
+        The number of the run, and the instances whose keys went.
+    """
+    discarded: list[TaskScope] = []
     scope, incarnation = call.scope, call.incarnation
     hash_ = run_hash(scope.dag_id, scope.run_id)
     if incarnation is not None and (yield "incarnation_is_replaced", (hash_, incarnation)):
         raise StaleAttemptError(f"run {scope.dag_id}/{scope.run_id} was created anew; {incarnation!r} is an earlier one")
     rows = yield "run_load", (hash_,)
     if not rows:
-        return int((yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)))
+        run = yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)
+        return run, discarded
     run, recorded = rows[0][:2]
     if incarnation in (None, recorded):
-        return int(run)
+        return run, discarded
     if recorded is not None:
         yield "incarnation_replace", (hash_, recorded)
     ((opened,),) = yield "run_was_opened", (run,)
@@ -124,8 +131,9 @@ def _settle_run(call: calls.Open) -> Operation[int]:
             yield from set_aside(number, sibling, "new_incarnation", writer.encode(sibling))
             yield "result_delete", (number,)
             yield "instance_reset", (number,)
+            discarded.append(sibling)
     yield "run_set_incarnation", (run, incarnation)
-    return int(run)
+    return run, discarded
 
 
 def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> Operation[_Instance]:
@@ -145,11 +153,11 @@ def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> O
     return instance
 
 
-def finish(call: calls.Finish, environment: Environment) -> Operation[None]:
+def finish(call: calls.Finish, environment: Environment) -> Operation[bool]:
     """See `milepost.calls.Finish`."""
     instance = yield from current(call.scope, call.attempt, call.incarnation)
     if instance.state == call.state:
-        return
+        return False
     if instance.state not in _OPEN:
         raise InstanceStateError(f"attempt {call.attempt} of {call.scope} has already ended: {instance.state}")
     yield "instance_finish", (instance.id, call.state)
@@ -157,9 +165,11 @@ def finish(call: calls.Finish, environment: Environment) -> Operation[None]:
         drop = instance.clear_on_success
         if environment.policy.clear_on_success if drop is None else drop:
             yield "entry_clear", (instance.id,)
+            return True
+    return False
 
 
-def clear(call: calls.ClearInstances, environment: Environment) -> Operation[int]:
+def clear(call: calls.ClearInstances, environment: Environment) -> Operation[calls.Cleared]:
     """See `milepost.calls.ClearInstances`."""
     if call.scope is not None:
         instance = yield from _load(call.scope)
@@ -175,14 +185,17 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[int
             raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
         run = rows[0][0]
         targets = yield "instances_of_run", (run,)
+    discarded = []
     for number, task_id, map_index, on_clear in targets:
         keep = (on_clear or environment.policy.on_clear) == "keep" if call.keep is None else call.keep
         scope = TaskScope(call.dag_id, call.run_id, task_id, map_index)
         yield from set_aside(number, scope, "clear", call.writer, keep=keep)
+        if not keep:
+            discarded.append(scope)
         yield "result_delete", (number,)
         yield "instance_clear", (number,)
     yield "run_reopen", (run,)
-    return len(targets)
+    return calls.Cleared(len(targets), discarded)
 
 
 def restore(call: calls.Restore, _: Environment) -> Operation[int]:
@@ -224,7 +237,7 @@ def _chosen_archive(call: calls.Restore, owner: int) -> Operation[tuple[str, Seq
     return rows[0][1], rows
 
 
-def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[int]:
+def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScope]]:
     """See `milepost.calls.DeleteRun`."""
     hash_ = run_hash(call.dag_id, call.run_id)
     rows = yield "run_load", (hash_,)
@@ -239,4 +252,4 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[int]:
             yield statement, (number,)
     yield "run_delete", (run,)
     yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
-    return len(targets)
+    return [TaskScope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]

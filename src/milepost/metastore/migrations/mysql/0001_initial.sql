@@ -118,3 +118,10 @@ CREATE TABLE IF NOT EXISTS milepost_results (
     created_at bigint NOT NULL,
     value longtext NOT NULL
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;
+
+-- Work that one process at a time does for all, such as collection.
+CREATE TABLE IF NOT EXISTS milepost_leases (
+    name varchar(100) NOT NULL PRIMARY KEY,
+    holder text NOT NULL,
+    held_until bigint NOT NULL
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

@@ -112,3 +112,10 @@ CREATE TABLE milepost.results (
     created_at bigint NOT NULL,
     value text NOT NULL
 );
+
+-- Work that one process at a time does for all, such as collection.
+CREATE TABLE milepost.leases (
+    name text PRIMARY KEY,
+    holder text NOT NULL,
+    held_until bigint NOT NULL
+);

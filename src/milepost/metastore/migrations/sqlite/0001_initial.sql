@@ -112,3 +112,10 @@ CREATE TABLE results (
     created_at INTEGER NOT NULL,
     value TEXT NOT NULL
 );
+
+-- Work that one process at a time does for all, such as collection.
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    held_until INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -44,3 +44,33 @@ SELECT count(*) FROM milepost_changes WHERE kind = 'task' AND at < :cutoff
 -- old_changes_delete!(cutoff, batch)
 -- One batch of them.
 DELETE FROM milepost_changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch
+
+-- expired_list(limit)
+-- The first of them, with whose they are.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri, e.`key` FROM milepost_entries AS e
+LEFT JOIN milepost_instances AS i ON i.id = e.owner_id
+LEFT JOIN milepost_runs AS r ON r.id = i.run
+LEFT JOIN milepost_assets AS a ON a.id = e.owner_id
+WHERE e.expires_at <= :now ORDER BY e.owner_id, e.`key` LIMIT :limit
+
+-- retired_list(cutoff, unfinished_cutoff, limit)
+-- The first of them, with whose they are.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri, e.`key` FROM milepost_entries AS e
+LEFT JOIN milepost_instances AS i ON i.id = e.owner_id
+LEFT JOIN milepost_runs AS r ON r.id = i.run
+LEFT JOIN milepost_assets AS a ON a.id = e.owner_id
+WHERE e.default_day <= :cutoff DIV 86400000000 AND e.updated_at < :cutoff
+  AND NOT EXISTS (
+    SELECT 1 FROM milepost_instances AS o WHERE o.id = e.owner_id AND o.state IN ('running', 'up_for_retry', 'deferred')
+      AND (o.updated_at >= :unfinished_cutoff OR EXISTS (
+        SELECT 1 FROM milepost_entries AS s WHERE s.owner_id = o.id AND s.updated_at >= :unfinished_cutoff
+          AND (s.expires_at IS NULL OR s.expires_at > :now)))
+  )
+ORDER BY e.owner_id, e.`key` LIMIT :limit
+
+-- old_changes_list(cutoff, limit)
+-- The first of them, with whose they are; the scope of an event is a text.
+SELECT r.dag_id, r.run_id, i.task_id, i.map_index, c.scope, NULL, c.`key` FROM milepost_changes AS c
+LEFT JOIN milepost_instances AS i ON i.id = c.owner_id
+LEFT JOIN milepost_runs AS r ON r.id = i.run
+WHERE c.kind = 'task' AND c.at < :cutoff ORDER BY c.id LIMIT :limit

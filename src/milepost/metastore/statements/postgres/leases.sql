@@ -1,0 +1,12 @@
+-- lease_load(name)
+-- Who holds a lease, and whether it is still valid; nobody else changes it until the transaction ends.
+SELECT holder, held_until > :now FROM milepost.leases WHERE name = :name FOR UPDATE
+
+-- lease_take!(name, holder, ttl)
+-- Take or renew a lease.
+INSERT INTO milepost.leases (name, holder, held_until) VALUES (:name, :holder, :now + :ttl)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+
+-- lease_drop!(name, holder)
+-- Give a lease up.
+DELETE FROM milepost.leases WHERE name = :name AND holder = :holder
