@@ -89,7 +89,8 @@ class ValueTooLargeError(InvalidValueError):
         self.limit = limit
         super().__init__(
             f"the value has {size:,} bytes as JSON and the limit is {limit:,} (max_value_bytes); "
-            "keep the payload elsewhere, such as in an object store, and its address here, or raise max_value_bytes"
+            "the way out is a worker-side backend ([workers] state_backend), which keeps big payloads elsewhere and a "
+            "reference here, or a higher limit"
         )
 
     def __reduce__(self) -> tuple[type[ValueTooLargeError], tuple[int, int]]:

@@ -228,7 +228,7 @@ class Instances:
 
     async def aclear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
         """As `clear_run`."""
-        return (await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))).count
+        return (await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))).instances
 
     def archives(self, scope: TaskScope) -> List[Archive]:
         """Return what was set aside for an instance, newest first.

@@ -262,7 +262,6 @@ def delete_run(store: Any) -> None:
     store.instances.delete_run(SCOPE.dag_id, SCOPE.run_id)
 
 
-@pytest.mark.xfail(reason="lifecycle calls reach the metastore only, so entries in a user's backend stay", strict=True)
 @pytest.mark.parametrize("step", [clear_instance, succeed, delete_run])
 def test_lifecycle_drops_the_entries_of_a_backend(open_with: Open, step: Callable[[Any], None]) -> None:
     """What a clear, clear_on_success or a deleted run drops is gone from a user's backend too."""

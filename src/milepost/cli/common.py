@@ -76,8 +76,8 @@ def say(text: str = "") -> None:
 
 
 def fail(text: str) -> None:
-    """Print a line on standard error."""
-    sys.stderr.write(f"milepost: {text}\n")
+    """Print one line on standard error."""
+    sys.stderr.write(f"milepost: {' '.join(text.splitlines())}\n")
 
 
 def data(thing: Any) -> Any:

@@ -136,8 +136,8 @@ class BackendMetastore(Metastore):
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
         raise BackendUnsupportedError(
-            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, touch or earlier runs; "
-            "use get, set, delete and clear, or the metastore as backend"
+            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, touch "
+            "or earlier runs; use get, set, delete and clear, or the metastore as backend"
         )
 
     def _lifecycle(self, call: Call[Any]) -> _Steps:

@@ -189,7 +189,7 @@ def verify(connection: sqlite3.Connection, target: str) -> None:
     """
     check(connection, target)
     if (said := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise DamagedStoreError(f"{target} is corrupt: {said}")
+        raise DamagedStoreError(f"{target} is corrupt: {' '.join(said.split())}")
 
 
 def upgrade(connection: sqlite3.Connection, target: str, steps: int | None = None) -> int:
