@@ -33,7 +33,7 @@ def run_clients(
 
 
 def test_s16_twenty_threads_create_one_key(path: Path) -> None:
-    """S-16 (a): 20 threads that set an absent key at once get no error and leave one row with a value that one of them wrote."""
+    """S-16 (a): 20 threads that set an absent key at once get no error and leave one row with a value of theirs."""
     failures: list[BaseException] = []
     with milepost.connect(url(path)) as store:
         task = store.task_store(SCOPE)

@@ -43,7 +43,7 @@ def test_s13_eight_processes_and_a_collector_start_on_an_empty_file(start: Calla
 
 
 def test_first_start_of_eight_processes_at_once(start: Callable[..., Child], tmp_path: Path) -> None:
-    """Whoever comes first makes the schema; all others find it whole, whether the file is missing, empty, or in new folders."""
+    """Whoever comes first makes the schema; all others find it whole, be the file missing, empty, or in new folders."""
     group = ready([start("starters", "first", name) for name in NAMES])
     for round_ in range(30):
         path = tmp_path / f"{round_}.db"
