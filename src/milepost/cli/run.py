@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.common import Url
+from milepost.cli.common import AsJson, Url, at_least_one
 from milepost.errors import InvalidValueError
 from milepost.values import loads_strict
 
@@ -26,14 +26,19 @@ def run(
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it.")
     ] = None,
     params: Annotated[str | None, typer.Option("--params", metavar="JSON", help="Parameters as a JSON object.")] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, metavar="N", help="Attempts at the same time.")] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", parser=at_least_one, metavar="N", help="Attempts at the same time.")
+    ] = 1,
     clear: Annotated[
         list[str] | None, typer.Option("--clear", metavar="TASK", help="Start this task over first; may be repeated.")
     ] = None,
     keep_state: Annotated[bool, typer.Option("--keep-state", help="With --clear: keep the keys.")] = False,
     url: Url = None,
+    as_json: AsJson = False,
 ) -> int:
     """Run a DAG file; each attempt is a process of its own, and a killed one resumes from the task store.
+
+    With --json standard output has the summary only; what tasks print goes to standard error.
 
     Example: milepost run examples/flights.py --run-id r1
     """
@@ -48,6 +53,7 @@ def run(
         url=url,
         clear=tuple(clear or ()),
         keep_state=keep_state,
+        as_json=as_json,
     )
 
 
