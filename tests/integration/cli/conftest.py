@@ -14,8 +14,7 @@ import pytest
 
 from milepost import Store, TaskScope, connect
 
-PROGRAM = [sys.executable, "-m", "milepost"]
-ROOT = Path(__file__).parents[3]
+PROGRAM = [str(Path(sys.executable).with_name("milepost"))]
 ONE = ("d", "r", "t")
 """The task instance that most tests work on, as arguments."""
 
