@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from milepost import CleanReport, connect
-from milepost.cli.common import AsJson, Url, at_least_one, data, open_store, plain, say, show, size_text, table, when
+from milepost.cli.common import AsJson, Url, at_least_one, fail, open_store, plain, say, show, size_text, table, when
+from milepost.cli.exits import Exit
 from milepost.collection import Progress
 from milepost.config import mask_url
 
@@ -41,17 +42,21 @@ def _group() -> None:
     pass
 
 
-def clean(dry_run: DryRun = False, batch_size: BatchSize = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Remove what has expired or is past its time.
+def clean(dry_run: DryRun = False, batch_size: BatchSize = None, url: Url = None, as_json: AsJson = False) -> int:
+    """Remove what has expired or is past its time. Leaves with 5 while another collector is at work.
 
     Example: milepost clean --dry-run
     """
     with open_store(url) as store, _bar(dry_run) as progress:
         report = store.clean(dry_run=dry_run, batch_size=batch_size, first=FIRST, progress=progress)
     if as_json:
-        show(data(report))
-    else:
+        show(report)
+    elif report.held_by is None:
         _print(report)
+    if report.held_by is not None:
+        fail(f"another collector is at work ({report.held_by}); nothing was removed")
+        return Exit.CONFLICT
+    return Exit.OK
 
 
 @contextmanager

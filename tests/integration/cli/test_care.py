@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from milepost import Asset, ManualClock, SchemaOutdatedError, Store, StoreUnreachableError, TaskScope, connect
+from milepost.calls import TakeLease
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.migrations import Migration, migrations
 from tests.integration.cli.conftest import ONE, PROGRAM, Cli
@@ -58,6 +60,16 @@ def test_a_dry_run_names_what_the_real_run_removes(due: Cli) -> None:
     assert (wet["expired"], wet["retired"], wet["changes"], wet["dry_run"]) == (3, 2, 0, False)
     assert due("state-store", "cleanup-task-store", "--json").json["expired"] == 0
     assert [one["key"] for one in due("task-store", "list", *ONE, "--json").json] == ["keep"]
+
+
+def test_one_collector_at_a_time(due: Cli) -> None:
+    """5: while another collector is at work `clean` removes nothing and says who that is; a dry run is free."""
+    with connect(due.url) as store:
+        store.metastore.call(TakeLease("collection", "somebody", 60))
+    assert "somebody" in due("clean", code=5).err
+    code, out, _ = due.raw("clean", "--json")
+    assert (code, json.loads(out)["held_by"], json.loads(out)["expired"]) == (5, "somebody", 0)
+    assert due("clean", "--dry-run", "--json").json["expired"] == 3
 
 
 def test_what_a_dry_run_names_is_bounded(cli: Cli) -> None:
@@ -166,8 +178,6 @@ def checks(cli: Cli, *args: str, code: int = 0, env: dict[str, str] | None = Non
     """Return what doctor says: status and text by the name of the check."""
     got, out, err = cli.raw("doctor", "--json", *args, env=env)
     assert (got, err) == (code, b"")
-    import json
-
     found = json.loads(out)
     assert found["ok"] is (code == 0)
     for check in found["checks"]:
