@@ -190,7 +190,8 @@ class _Command:
     def _drive(self, runner: Runner, hold: Hold, display: Display) -> Literal["success", "failed"] | None:
         """Run the tasks, and give the run up."""
         run = runner.run
-        display.note(f"run {run.run_id} of DAG {run.dag_id}: {len(self.dag.task_dict)} tasks")
+        count = len(self.dag.task_dict)
+        display.note(f"run {run.run_id} of DAG {run.dag_id}: {count} task{'' if count == 1 else 's'}")
         with display:
             state = runner.drive()
         if state is None:
