@@ -200,8 +200,8 @@ def test_s26_a_read_paused_between_its_statements(store: Any, variant: str, read
         task.set_many({"n": 1, "m": 1})
         state = {"statements": 0, "done": False}
 
-        def paused(operation: Any, *, write: bool, state: dict[str, Any] = state, pause: int = pause) -> Any:
-            return run(operation if write else watched(operation, state, pause), write=write)
+        def paused(make: Any, *, write: bool, state: dict[str, Any] = state, pause: int = pause, **options: Any) -> Any:
+            return run(make if write else lambda: watched(make(), state, pause), write=write, **options)
 
         def watched(operation: Any, state: dict[str, Any], pause: int) -> Any:
             answer = None

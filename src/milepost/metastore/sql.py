@@ -69,7 +69,7 @@ class SqliteMetastore(Metastore):
             elif type(call) is calls.Put and len(call.items) == 1 and self._put(call):
                 return None  # type: ignore[return-value]
         operation, write = OPERATIONS[type(call)]
-        return self.engine.run(operation(call, self._environment), write=write)  # type: ignore[no-any-return]
+        return self.engine.run(lambda: operation(call, self._environment), write=write)  # type: ignore[no-any-return]
 
     def _get(self, handle: calls.Handle, key: str) -> tuple[Any, Any] | None:
         if handle.owner_id is None or type(handle.scope) is not TaskScope:

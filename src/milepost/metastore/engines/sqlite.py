@@ -185,13 +185,19 @@ class SqliteEngine:
 
     # -- running ----------------------------------------------------------------------------------------------------
 
-    def run(self, operation: Operation[R], *, write: bool) -> R:
+    def run(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool = True) -> R:  # noqa: ARG002
         """Run an operation; one that writes in a transaction that is durable when this returns.
+
+        Args:
+            make: Makes the operation.
+            write: Whether to run it in a transaction.
+            repeatable: Of no matter here: nothing comes between a commit and its answer.
 
         Raises:
             StoreUnreachableError: The file stays locked or cannot be written.
             DamagedStoreError: SQLite finds the file corrupt.
         """
+        operation = make()
         connection = self.take()
         try:
             if write:
