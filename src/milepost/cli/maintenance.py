@@ -103,7 +103,11 @@ def upgrade(url: Url = None) -> None:
     with open_store(url) as store:
         store.verify()
         before, after = store.metastore.found_schema, store.stats().schema
-        what = f"upgraded from schema {before} to {after}" if before not in (None, after) else f"up to date, with schema {after}"
+        what = (
+            f"upgraded from schema {before} to {after}"
+            if before not in (None, after)
+            else f"up to date, with schema {after}"
+        )
         say(f"{mask_url(store.settings.url)} is {what}")
 
 
