@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from milepost import connect
 from milepost.scopes import TaskScope
+from tests.conftest import Require
 from tests.integration.cli.conftest import ONE, PROGRAM, Cli
 
 TEXTS = ["1.2.3", "007", "true", "null", "  padded  ", "2025-10-14T00:00:00+00:00", "line1\nline2", "-", '"q"', "é漢👍", ""]
@@ -144,8 +146,9 @@ def test_a_reader_that_leaves_is_no_error_to_shout_about(cli: Cli, task: Any) ->
     assert (done.stdout.split(), done.stderr) == ([b"KEY", b"VALUE"], b"")
 
 
-def test_output_that_cannot_be_written_is_an_error(cli: Cli, task: Any) -> None:
+def test_output_that_cannot_be_written_is_an_error(cli: Cli, task: Any, require: Require) -> None:
     """A full disk behind standard output gives one line and a code that is not 0."""
+    require("/dev/full", Path("/dev/full").exists())
     task.set("k", 1)
     command = ["sh", "-c", '"$@" > /dev/full', "sh", *PROGRAM, "task-store", "list", *ONE]
     done = subprocess.run(command, capture_output=True, env=cli.environment, timeout=60, text=True)
