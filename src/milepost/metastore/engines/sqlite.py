@@ -270,7 +270,7 @@ class SqliteEngine:
             connection.text_factory = str
 
     async def arun(self, work: Callable[[], R]) -> R:
-        """Run blocking work in one of the engine's own threads."""
+        """Run blocking work in one of the engine's own threads; when cancelled, end no sooner than the work."""
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
 
@@ -283,12 +283,26 @@ class SqliteEngine:
                     self._executor = ThreadPoolExecutor(_ASYNC_THREADS, thread_name_prefix="milepost")
                 executor = self._executor
         try:
-            answer = asyncio.get_running_loop().run_in_executor(executor, work)
+            job = executor.submit(work)
         except RuntimeError:
             if self._closed is None:
                 raise
             raise StoreClosedError(self._closed) from None  # another thread closed it just now
-        return await answer
+        done = asyncio.wrap_future(job)
+        cancelled: asyncio.CancelledError | None = None
+        while not done.done():
+            try:
+                await asyncio.wait([done])
+            except asyncio.CancelledError as error:
+                if job.cancel():
+                    raise
+                # It has begun and cannot be stopped. Its end is awaited, or it could take effect after a later call.
+                cancelled = error
+        if cancelled is not None:
+            if not done.cancelled():
+                done.exception()  # else the loop complains that nobody looked at it
+            raise cancelled
+        return done.result()
 
     def translate(self, error: sqlite3.Error) -> Exception:
         """Return the project's own error for one of SQLite's."""
