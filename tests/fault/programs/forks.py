@@ -10,6 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 
 import milepost
 from milepost import TaskScope
@@ -17,6 +18,8 @@ from milepost.metastore.engines import sqlite as engine
 
 # Python warns of forks in a process with threads; here they are the point.
 warnings.filterwarnings("ignore", ".*multi-threaded.*", DeprecationWarning)
+# Scenarios end with the store open, as programs do that never close it.
+warnings.filterwarnings("ignore", "unclosed database", ResourceWarning)
 
 SCOPE = TaskScope("d", "r", "t", -1)
 COUNT = 30
@@ -170,7 +173,7 @@ def inside_a_call(store: milepost.Store) -> None:
     done, held = os.pipe(), os.pipe()
 
     def hold() -> None:
-        with sqlite3.connect(store.settings.url.removeprefix("sqlite:///"), isolation_level=None) as connection:
+        with closing(sqlite3.connect(store.settings.url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             os.write(held[1], b".")
             os.read(done[0], 1)
