@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,9 @@ def run_clients(
     group = [start("clients", path, kind, f"p{number}", count) for number in range(processes)]
     for child in group:
         child.expect("ready")
+    begin = time.monotonic_ns() + 20_000_000
     for child in group:
-        child.say("go")
+        child.say(str(begin))
     histories: dict[str, list[Operation]] = defaultdict(list)
     for child in group:
         for line in child.finish():

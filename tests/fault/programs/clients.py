@@ -1,4 +1,4 @@
-"""A client of a concurrent history. Usage: clients.py PATH KIND NAME COUNT; starts at a line on stdin.
+"""A client of a concurrent history. Usage: clients.py PATH KIND NAME COUNT; a line on stdin tells when to start.
 
 Prints one JSON line per operation: [begin, end, key, kind, expected, version or value]; times are of the machine-wide
 monotonic clock in nanoseconds. A conflict has no version.
@@ -17,6 +17,7 @@ from milepost import TaskScope, VersionConflictError
 SCOPE = TaskScope("d", "r", "t", -1)
 THREADS = {"cas": 2, "increment": 4, "default": 2}
 record: list[list[Any]] = []
+started = 0
 
 
 def cas(task: milepost.TaskStoreAccessor, name: str, count: int) -> None:
@@ -50,8 +51,10 @@ def increment(task: milepost.TaskStoreAccessor, name: str, count: int) -> None:
 
 
 def default(task: milepost.TaskStoreAccessor, name: str, count: int) -> None:
-    """Try to be the first on a row of keys."""
+    """Try to be the first on a row of keys, at the same moment as all others."""
     for number in range(count):
+        while time.monotonic_ns() < started + number * 3_000_000:
+            pass
         begin = time.monotonic_ns()
         value = task.set_default(f"k{number}", name)
         record.append([begin, time.monotonic_ns(), f"k{number}", "default", name, value])
@@ -59,6 +62,7 @@ def default(task: milepost.TaskStoreAccessor, name: str, count: int) -> None:
 
 def main(path: str, kind: str, name: str, count: str) -> None:
     """Run the threads and print what each saw."""
+    global started  # noqa: PLW0603
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -70,7 +74,7 @@ def main(path: str, kind: str, name: str, count: str) -> None:
     with milepost.connect(f"sqlite:///{path}") as store:
         task = store.task_store(SCOPE)
         print("ready", flush=True)
-        sys.stdin.readline()
+        started = int(sys.stdin.readline())
         threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS[kind])]
         for thread in threads:
             thread.start()

@@ -5,6 +5,7 @@ import sys
 import milepost
 from milepost import TaskScope
 
+milepost.connect("memory://").close()  # so that all modules are loaded
 print("up", flush=True)
 sys.stdin.readline()
 with milepost.connect(f"sqlite:///{sys.argv[1]}") as store:
