@@ -9,7 +9,9 @@ from typing import Protocol
 import pytest
 from hypothesis import settings
 
-__all__ = ["Require", "require"]
+from tests.support.servers import databases
+
+__all__ = ["Require", "databases", "require"]
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 

@@ -1,8 +1,9 @@
-"""One store per variant: SQLite file or memory, direct paths or not, blocking or asynchronous calls."""
+"""One store per variant: the kind of database, direct paths or not, blocking or asynchronous calls."""
 
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,22 @@ from typing import Any
 import pytest
 
 from milepost import ManualClock, Store, TaskScope, Writer
+from milepost.abc import Metastore
+from milepost.clock import Clock
 from milepost.config import load_settings
 from milepost.metastore.memory import MemoryMetastore
+from milepost.metastore.network import NetworkMetastore
 from milepost.metastore.sql import SqliteMetastore
 from tests.support.driver import Loops, Twin, drive
+from tests.support.servers import Database, Databases, engine_of, in_use, wait_until
 
-VARIANTS = [
-    f"{kind}-{path}-{style}"
-    for kind in ("sqlite", "memory")
-    for path in ("direct", "operations")
-    for style in ("sync", "async")
-]
+WAYS = [f"{path}-{style}" for path in ("direct", "operations") for style in ("sync", "async")]
+EMBEDDED = [f"{kind}-{way}" for kind in ("sqlite", "memory") for way in WAYS]
+SERVERS = [f"{kind}-{way}" for kind in ("postgres", "mysql") for way in WAYS]
+ALWAYS = ["postgres-direct-sync", "postgres-operations-async", "mysql-direct-sync"]
+"""What every test runs on; together they go through all code of the servers except MySQL's threads."""
+ALL_WAYS = {"test_fencing", "test_threads"}
+"""Modules whose tests run on servers in every way: what can differ there is order and concurrency."""
 
 Make = Callable[..., Any]
 SCOPE = TaskScope("dag", "run", "task")
@@ -40,25 +46,43 @@ def loops() -> Iterator[Loops]:
     loops.close()
 
 
-@pytest.fixture(params=VARIANTS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that has a store on the variants that fit its module."""
+    if "variant" in metafunc.fixturenames:
+        ways = SERVERS if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS else ALWAYS
+        metafunc.parametrize("variant", [*EMBEDDED, *ways], indirect=True)
+
+
+@pytest.fixture
 def variant(request: pytest.FixtureRequest) -> str:
     """The name of the variant under test."""
     return str(request.param)
 
 
 @pytest.fixture
-def make(variant: str, clock: ManualClock, loops: Loops, tmp_path: Path) -> Iterator[Make]:
-    """Return a function from settings to a store; two stores of a test share the file but never the memory.
+def database(variant: str, databases: Databases) -> Database | None:
+    """The database of a variant on a server, without rows."""
+    kind = variant.partition("-")[0]
+    return databases.get(kind) if kind in ("postgres", "mysql") else None
 
-    Teardown asserts that every connection is back in its pool.
+
+@pytest.fixture
+def make(variant: str, clock: ManualClock, loops: Loops, tmp_path: Path, database: Database | None) -> Iterator[Make]:
+    """Return a function from settings to a store; two stores of a test share the file or database but never the memory.
+
+    Teardown asserts that every connection is back in its pool, and that `close` leaves none on a server.
     """
     kind, path, style = variant.split("-")
     stores: list[Store] = []
 
+    def open_metastore(**options: Any) -> Metastore:
+        if database is not None:
+            return network_metastore(database, **options)
+        return SqliteMetastore(tmp_path / "store.db", **options) if kind == "sqlite" else MemoryMetastore(**options)
+
     def build(*, writer: Writer | None = None, **settings: Any) -> Any:
         loaded = load_settings({"url": "memory://", **settings}, {})
-        options: dict[str, Any] = {"clock": clock, "policy": loaded, "direct": path == "direct"}
-        metastore = SqliteMetastore(tmp_path / "store.db", **options) if kind == "sqlite" else MemoryMetastore(**options)
+        metastore = open_metastore(clock=clock, policy=loaded, direct=path == "direct")
         store = Store(metastore, loaded, writer or Writer("python"))
         stores.append(store)
         return drive(store, style, loops)
@@ -66,9 +90,15 @@ def make(variant: str, clock: ManualClock, loops: Loops, tmp_path: Path) -> Iter
     yield build
     for store in stores:
         engine = store.metastore.engine  # type: ignore[attr-defined]
+        if database is not None:
+            assert in_use(engine) == 0, "a connection was not given back"
+            store.close()
+            continue
         assert engine._opened == len(engine._idle), "a connection was not given back"
         store.close()
         assert engine._opened == 0
+    if database is not None:
+        wait_until(lambda: not database.sessions(), "the server still has sessions of a closed store")
 
 
 @pytest.fixture
@@ -115,9 +145,33 @@ def as_writer(store: Any, writer: Writer, **settings: Any) -> Any:
     return Twin(other, store._loops) if isinstance(store, Twin) else other
 
 
+def network_metastore(database: Database, *, clock: Clock, policy: Any, direct: bool) -> NetworkMetastore:
+    """Return a metastore on a prepared database."""
+    engine = engine_of(database, clock)
+    engine.prepare()
+    _DATABASES[engine] = database
+    return NetworkMetastore(engine, policy=policy, direct=direct)
+
+
+_DATABASES: weakref.WeakKeyDictionary[Any, Database] = weakref.WeakKeyDictionary()
+
+
 def sql(store: Any, text: str, *parameters: Any) -> list[Any]:
-    """Run a statement of the test's own on the database, as someone who looks at it or damages it would."""
+    """Run a statement of the test's own on the database, as someone who looks at it or damages it would.
+
+    It is written for SQLite. A test is skipped where a server refuses the damage that it does.
+    """
     engine = real(store).metastore.engine
+    if engine in _DATABASES:
+        database = _DATABASES[engine]
+        if "value = x'" in text or (database.dialect == "postgres" and "key = x'" in text):
+            pytest.skip("this database's columns have types: they hold no bytes in place of text")
+        try:
+            return database.sql(text, *parameters)
+        except Exception as error:
+            if text.startswith("UPDATE entries SET"):
+                pytest.skip(f"this database lets nobody do such damage: {str(error).splitlines()[0]}")
+            raise
     connection = engine.take()
     try:
         return list(connection.execute(text, parameters).fetchall())

@@ -161,16 +161,19 @@ def test_no_statement_removes_more_than_a_batch(
     clock.advance(DAY)
     metastore = real(store).metastore
     removed: list[int] = []
-    inner = metastore.call
+    inner, ainner = metastore.call, metastore.acall
 
-    def counted(call: Any) -> Any:
-        answer = inner(call)
+    def count(call: Any, answer: Any) -> Any:
         if isinstance(call, Collect):
             assert call.batch == expected
             removed.append(answer)
         return answer
 
-    monkeypatch.setattr(metastore, "call", counted)
+    async def acounted(call: Any) -> Any:
+        return count(call, await ainner(call))
+
+    monkeypatch.setattr(metastore, "call", lambda call: count(call, inner(call)))
+    monkeypatch.setattr(metastore, "acall", acounted)
     assert store.clean(batch_size=argument).expired == 9
     assert max(removed) <= expected
 

