@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost import calls, collection
 from milepost.abc import BaseStateBackend, Metastore
@@ -22,6 +22,9 @@ from milepost.program import Program, arun, run
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 
+if TYPE_CHECKING:  # it would make every start slower
+    from milepost.metastore.engines.network import NetworkEngine
+
 __all__ = ["Store", "aconnect", "connect", "sqlite_path"]
 
 _PYTHON = Writer("python")
@@ -35,6 +38,7 @@ def connect(
     clock: Clock | None = None,
     writer: Writer = _PYTHON,
     upgrade: bool = True,
+    migrate: bool = False,
     **settings: Any,
 ) -> Store:
     """Open a store, creating it where nothing is there yet.
@@ -46,6 +50,7 @@ def connect(
         writer: Who is on record for writes outside of attempts.
         upgrade: `False` opens only what is there and leaves it as it is: nothing is created, no older schema is brought up
             to date.
+        migrate: `True` brings an older schema on a database server up to date too, as ``milepost db upgrade`` does.
         **settings: Options of ``[state_store]`` by name; they win over the environment.
 
     Returns:
@@ -59,7 +64,7 @@ def connect(
     .. versionadded:: 0.1
     """
     loaded = load_settings({"url": url, **settings})
-    metastore = _open(loaded, clock or SystemClock(), upgrade)
+    metastore = _open(loaded, clock or SystemClock(), upgrade, migrate)
     try:
         if loaded.backend is not None:
             metastore = _with_backend(metastore, loaded.backend)
@@ -75,15 +80,16 @@ async def aconnect(
     clock: Clock | None = None,
     writer: Writer = _PYTHON,
     upgrade: bool = True,
+    migrate: bool = False,
     **settings: Any,
 ) -> Store:
     """Open a store without blocking the event loop; as `connect`."""
     import asyncio
 
-    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, upgrade=upgrade, **settings)
+    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, upgrade=upgrade, migrate=migrate, **settings)
 
 
-def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
+def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Metastore:
     url = settings.url
     if url.startswith("sqlite:///"):
         from milepost.metastore.sql import SqliteMetastore
@@ -92,18 +98,12 @@ def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
         return SqliteMetastore(path, clock=clock, policy=settings, synchronous=settings.synchronous, upgrade=upgrade)
     if url.startswith(("postgresql://", "postgres://")):
         from milepost.metastore.engines.postgres import PostgresEngine
-        from milepost.metastore.network import NetworkMetastore
 
-        engine = PostgresEngine(url, clock=clock)
-        engine.prepare(upgrade=None if upgrade else False)
-        return NetworkMetastore(engine, policy=settings)
+        return _on_server(PostgresEngine(url, clock=clock, prepare=settings.prepared_statements), settings, upgrade, migrate)
     if url.startswith(("mysql://", "mariadb://")):
         from milepost.metastore.engines.mysql import MysqlEngine
-        from milepost.metastore.network import NetworkMetastore
 
-        server = MysqlEngine(url, clock=clock)
-        server.prepare(upgrade=None if upgrade else False)
-        return NetworkMetastore(server, policy=settings)
+        return _on_server(MysqlEngine(url, clock=clock), settings, upgrade, migrate)
     if url in ("memory://", "memory:///"):
         from milepost.metastore.memory import MemoryMetastore
 
@@ -112,6 +112,13 @@ def _open(settings: Settings, clock: Clock, upgrade: bool) -> Metastore:
     raise ConfigurationError(
         f"no store of the kind {scheme!r} is known to this release; url is sqlite:///FILE, postgresql://…, mysql://… or memory://"
     )
+
+
+def _on_server(engine: NetworkEngine, settings: Settings, upgrade: bool, migrate: bool) -> Metastore:
+    from milepost.metastore.network import NetworkMetastore
+
+    engine.prepare(upgrade=(True if migrate else None) if upgrade else False)
+    return NetworkMetastore(engine, policy=settings)
 
 
 def sqlite_path(url: str) -> Path:

@@ -64,9 +64,9 @@ MapIndex = Annotated[
 
 
 @contextmanager
-def open_store(url: str | None) -> Iterator[Store]:
+def open_store(url: str | None, *, migrate: bool = False) -> Iterator[Store]:
     """Open the store as the command line, so that edits are on record as its."""
-    with connect(url, writer=Writer("cli")) as store:
+    with connect(url, writer=Writer("cli"), migrate=migrate) as store:
         yield store
 
 

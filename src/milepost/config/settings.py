@@ -102,6 +102,12 @@ OPTIONS: dict[str, Option] = {
             "days that open instances are spared after their last sign of life",
         ),
         Option("synchronous", "full", _choice("full", "normal"), "SQLite durability"),
+        Option(
+            "prepared_statements",
+            True,
+            _flag,
+            "prepare statements on PostgreSQL; false behind PgBouncer before 1.21 in transaction mode",
+        ),
     )
 }
 
@@ -124,6 +130,7 @@ class Settings:
     asset_history_limit: int
     unfinished_days: int
     synchronous: str
+    prepared_statements: bool
 
     def __repr__(self) -> str:
         shown = (f"{field.name}={self._masked(field.name)!r}" for field in fields(self))

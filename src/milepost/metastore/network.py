@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from milepost import calls
 from milepost.abc import Metastore, Policy
 from milepost.calls import Call
-from milepost.errors import OutcomeUnknownError
+from milepost.errors import MilepostError, OutcomeUnknownError
 from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.operations import OPERATIONS, Environment
 from milepost.metastore.operations.entries import put_directly
@@ -31,6 +31,7 @@ class NetworkMetastore(Metastore):
 
     def __init__(self, engine: NetworkEngine, *, policy: Policy, direct: bool = True) -> None:
         self.engine = engine
+        self.found_schema = engine.found
         self._environment = Environment(policy)
         self._direct = direct
 
@@ -49,8 +50,11 @@ class NetworkMetastore(Metastore):
             return self.engine.run(  # type: ignore[no-any-return]
                 lambda: operation(call, environment), write=write, repeatable=call.repeatable
             )
-        except OutcomeUnknownError:
-            known = _recognised(call, self.call(check) if (check := _check(call)) else None)
+        except OutcomeUnknownError as unknown:
+            try:
+                known = _recognised(call, self.call(check) if (check := _check(call)) else None)
+            except MilepostError as error:  # that the row cannot be read now says nothing about the write
+                raise unknown from error
             if known is None:
                 raise
             return known[0]  # type: ignore[no-any-return]
@@ -65,8 +69,11 @@ class NetworkMetastore(Metastore):
         operation, write = OPERATIONS[type(call)]
         try:
             return await self.engine.arun(lambda: operation(call, environment), write=write, repeatable=call.repeatable)
-        except OutcomeUnknownError:
-            known = _recognised(call, await self.acall(check) if (check := _check(call)) else None)
+        except OutcomeUnknownError as unknown:
+            try:
+                known = _recognised(call, await self.acall(check) if (check := _check(call)) else None)
+            except MilepostError as error:
+                raise unknown from error
             if known is None:
                 raise
             return known[0]  # type: ignore[no-any-return]

@@ -167,6 +167,7 @@ class MysqlEngine(NetworkEngine):
         try:
             with connection.cursor() as cursor:
                 version = self._version(cursor)
+                self.found = version if self.found is None else self.found
                 pending = migrations("mysql")
                 if version < len(pending) and (upgrade or (upgrade is None and version == 0)):
                     self._migrate(cursor, pending)

@@ -26,7 +26,7 @@ from milepost.errors import OutcomeUnknownError, StoreClosedError
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
 
-__all__ = ["POOL_SIZE", "Action", "NetworkEngine", "Run", "Sleep", "Take", "Verdict", "sender", "thrower"]
+__all__ = ["POOL_SIZE", "Action", "NetworkEngine", "Run", "Sleep", "Take", "Verdict", "abandon", "sender", "thrower"]
 
 R = TypeVar("R")
 
@@ -76,6 +76,9 @@ class NetworkEngine(ABC):
     Args:
         target: How errors name the server; without secrets.
         clock: The time; with the system's clock, the server's counts.
+
+    Attributes:
+        found: The version of the schema when `prepare` first looked; 0: none.
     """
 
     statements: dict[str, Statement]
@@ -90,6 +93,7 @@ class NetworkEngine(ABC):
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
         self._executor: ThreadPoolExecutor | None = None
         self.closed = False
+        self.found: int | None = None
         _engines.add(self)
 
     # -- what a dialect brings --------------------------------------------------------------------------------------
@@ -130,7 +134,7 @@ class NetworkEngine(ABC):
             write: Whether to run it in a transaction.
             repeatable: Whether it may run twice, so that a connection lost in mid-commit is no matter.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline: float | None = None  # counted from the first loss: waiting for a lock is no reason to give up sooner
         conflicts = 0
         wait = 0.01
         while True:
@@ -154,12 +158,17 @@ class NetworkEngine(ABC):
                             f"the connection to {self.target} was lost while a change was being committed; it may or may "
                             "not have taken effect: read before you repeat it"
                         ) from error
-                    if time.monotonic() > deadline:
+                    now = time.monotonic()
+                    deadline = deadline or now + PATIENCE_SECONDS
+                    if now > deadline:
                         raise self.translate(error) from error
+                elif verdict is Verdict.FAILED:
+                    self._lose(connection, all_idle=False)  # nobody knows its state
+                    raise self.translate(error) from error
                 else:
                     yield from self._rollback(connection, write=write)
                     conflicts += 1
-                    if verdict is Verdict.FAILED or conflicts > _CONFLICT_TRIES:
+                    if conflicts > _CONFLICT_TRIES:
                         raise self.translate(error) from error
             except GeneratorExit:  # interrupted or cancelled while waiting: the connection is in an unknown state
                 self._lose(connection, all_idle=False)
@@ -181,8 +190,10 @@ class NetworkEngine(ABC):
         try:
             if write:
                 yield Run(connection, "ROLLBACK", (), "count")
-        except self.driver_error:
+        except (self.driver_error, GeneratorExit) as error:
             self._lose(connection, all_idle=False)
+            if isinstance(error, GeneratorExit):
+                raise
         else:
             self._give(connection)
 
@@ -299,10 +310,15 @@ class NetworkEngine(ABC):
 
     def after_fork_in_child(self) -> None:
         """Forget the connections of the parent: neither use nor close them."""
-        _abandoned.extend(self._idle)
-        self._idle = deque()
+        abandon(self._idle)
         self._executor = None
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
+
+
+def abandon(idle: deque[Any]) -> None:
+    """Take all connections out of a pool and keep them from ever being used or closed by this process."""
+    _abandoned.extend(idle)
+    idle.clear()
 
 
 def sender(drive: Drive[Any], answer: Any) -> Callable[[], Action]:

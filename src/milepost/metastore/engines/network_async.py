@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import StoreClosedError
-from milepost.metastore.engines.network import POOL_SIZE, Action, NetworkEngine, Run, Sleep, sender, thrower
+from milepost.metastore.engines.network import POOL_SIZE, Action, NetworkEngine, Run, Sleep, abandon, sender, thrower
 from milepost.metastore.operations.base import Operation
 
 __all__ = ["AsyncNetworkEngine"]
@@ -111,5 +111,6 @@ class AsyncNetworkEngine(NetworkEngine):
     def after_fork_in_child(self) -> None:
         """Forget the connections of the parent: neither use nor close them."""
         super().after_fork_in_child()
-        self._parents = self._loops  # kept, so that nothing of it is closed
+        for pool in self._loops.values():  # so that the end of an inherited loop does not close them
+            abandon(pool.idle)
         self._loops = weakref.WeakKeyDictionary()

@@ -164,6 +164,7 @@ class PostgresEngine(AsyncNetworkEngine):
             raise self.translate(error) from error
         try:
             version = self._version(connection)
+            self.found = version if self.found is None else self.found
             pending = migrations("postgres")
             if version < len(pending) and (upgrade or (upgrade is None and version == 0)):
                 self._migrate(connection, pending)
