@@ -236,7 +236,10 @@ class SqliteEngine:
                 continue
             if statement.timed:
                 parameters = (*parameters, self.clock.now())
-            if statement.answer == "count":
+            if statement.each is not None:
+                rows = self._rows(connection, statement.text, parameters)
+                answer = connection.executemany(STATEMENTS[statement.each].text, rows).rowcount if rows else 0
+            elif statement.answer == "count":
                 answer = connection.execute(statement.text, parameters).rowcount
             elif statement.answer == "number":
                 answer = connection.execute(statement.text, parameters).lastrowid

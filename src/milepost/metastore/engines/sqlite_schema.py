@@ -151,10 +151,20 @@ def _version(connection: sqlite3.Connection, target: str) -> int:
     Raises:
         DamagedStoreError: The file belongs to something else.
     """
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    # All at one moment: another process may be about to commit the first schema.
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    finally:
+        if alone and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if application == APPLICATION_ID:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if application or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+        return version
+    if application or tables:
         raise DamagedStoreError(f"{target} is a SQLite file of something else than Milepost; name another file")
     return 0
 

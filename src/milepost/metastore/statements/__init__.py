@@ -7,6 +7,9 @@ supplies the time.
 
 A statement for many rows marks the part to repeat, ``VALUES {(…)}``, and declares what differs from row to row before a
 bar: ``-- name!(key, text | owner)``.
+
+``-- name!(parameters) > other`` runs the statement ``other`` for each row that this one finds; the answer is how many rows
+it changed.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ __all__ = ["BATCH", "Statement", "load"]
 BATCH = 20
 """Rows in one step of a statement for many rows. It halves the time per row; more than that gains little."""
 
-_HEAD = re.compile(r"^-- (\w+)([!+]?)\(([^)]*)\)$")
+_HEAD = re.compile(r"^-- (\w+)([!+]?)\(([^)]*)\)(?: > (\w+))?$")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _REPEATED = re.compile(r"\{(.*)\}", re.DOTALL)
 
@@ -38,6 +41,7 @@ class Statement:
         parameters: Names of the parameters, in the order in which operations give them.
         answer: ``rows``, ``count`` or ``number``.
         timed: Whether it needs the time as one parameter more.
+        each: The statement to run for each row that this one finds, if any.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Statement:
     parameters: tuple[str, ...]
     answer: str
     timed: bool
+    each: str | None = None
 
 
 def load(dialect: str, placeholder: Callable[[int, str], str]) -> dict[str, Statement]:
@@ -83,7 +88,7 @@ def _split(path: Path) -> list[tuple[re.Match[str], list[str]]]:
 
 
 def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, str], str]) -> Statement:
-    name, mark, declared = head.groups()
+    name, mark, declared, other = head.groups()
     answer = {"": "rows", "!": "count", "+": "number"}[mark]
     each, shared = (tuple(re.findall(r"\w+", part)) for part in declared.rpartition("|")[::2])
     used: set[str] = set()
@@ -110,4 +115,5 @@ def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, st
     one = text(1)
     if unused := {*each, *shared} - used:
         raise ValueError(f"statement {name} declares {sorted(unused)} and does not use it")
-    return Statement(name, one, text(BATCH) if each else "", (*each, *shared), answer=answer, timed="now" in used)
+    many = text(BATCH) if each else ""
+    return Statement(name, one, many, (*each, *shared), answer=answer, timed="now" in used, each=other)
