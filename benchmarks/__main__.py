@@ -10,14 +10,25 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import bench_attempt, bench_get, bench_many_rows, bench_set, bench_set_many, bench_start_up
+from benchmarks import (
+    bench_attempt,
+    bench_collect,
+    bench_get,
+    bench_many_rows,
+    bench_server,
+    bench_set,
+    bench_set_many,
+    bench_start_up,
+)
 from benchmarks.harness import Figure, keep, table
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Milepost beside other libraries.")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the large file (the figure needs 10000000)")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these: get set set_many many_rows start_up attempt")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these: get set set_many many_rows start_up attempt collect server"
+    )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
         "get": bench_get.figures,
@@ -26,6 +37,8 @@ def main() -> int:
         "start_up": bench_start_up.figures,
         "attempt": bench_attempt.figures,
         "many_rows": partial(bench_many_rows.figures, arguments.rows),
+        "collect": bench_collect.figures,
+        "server": partial(bench_server.figures, arguments.rows),
     }
     if unknown := set(arguments.names) - set(scripts):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {' '.join(scripts)}")
