@@ -80,18 +80,28 @@ def test_ledger_nothing_acknowledged_is_lost_over_many_kills(start: Callable[...
         # In every fourth round a second one is at work while the first is killed and checked, and is killed then.
         victims = rng.sample(NAMES, 2 if round_ % 4 == 0 else 1)
         running = {name: start("ledger", path, "mixed", name, done[name]) for name in victims}
+        acked: dict[str, int] = {}
         for name in victims:
             kills += 1
             startup = rng.random() < 0.15
             last = acknowledged(running[name], 0 if startup else rng.randrange(1, 25), rng.random() * 0.08 * startup)
-            steps = done[name] if last is None else last + 1
-            state = observed(path, name)
-            expected = {count: model(count) for count in (steps, steps + 1)}
-            matching = [count for count, whole in expected.items() if whole == state]
-            assert matching, f"round {round_}, {name}: {steps} steps were acknowledged, the file holds {brief(state)}"
-            done[name] = matching[0]
+            acked[name] = done[name] if last is None else last + 1
+            done[name] = settled(path, name, acked[name], acked[name])
+        # The step that the first one died in may still come true when the second one dies too: SQLite had logged it and
+        # not told the others yet. That is allowed, as it was never acknowledged, and no write can have come between.
+        for name in victims:
+            done[name] = settled(path, name, acked[name], done[name])
     assert kills == KILLS
     assert min(done.values()) > ROUNDS, "the children hardly wrote anything"
+
+
+def settled(path: Path, name: str, acked: int, least: int) -> int:
+    """Return how many steps the file holds: those that were acknowledged or one more, and not fewer than seen before."""
+    state = observed(path, name)
+    for steps in (acked, acked + 1):
+        if steps >= least and model(steps) == state:
+            return steps
+    raise AssertionError(f"{name}: {acked} steps were acknowledged, {least} seen; the file holds {brief(state)}")
 
 
 def brief(state: dict[str, Any]) -> dict[str, Any]:
