@@ -14,6 +14,7 @@ from milepost.config import Settings
 from milepost.entry import (
     Archive,
     CleanReport,
+    DamagedRow,
     DamagedValue,
     DueKey,
     Entry,
@@ -21,6 +22,7 @@ from milepost.entry import (
     RunRecord,
     StoreStats,
     TaskOptions,
+    TransferReport,
     Writer,
 )
 from milepost.errors import (
@@ -84,6 +86,7 @@ __all__ = [
     "ConfigurationError",
     "ConflictError",
     "DamagedEntryError",
+    "DamagedRow",
     "DamagedStoreError",
     "DamagedValue",
     "DueKey",
@@ -119,6 +122,7 @@ __all__ = [
     "TaskOptions",
     "TaskScope",
     "TaskStoreAccessor",
+    "TransferReport",
     "UnsupportedTypeError",
     "ValueTooLargeError",
     "VersionConflictError",

@@ -36,6 +36,7 @@ __all__ = [
     "Delete",
     "DeleteRun",
     "Due",
+    "ExportRows",
     "FindAsset",
     "Finish",
     "Get",
@@ -43,6 +44,8 @@ __all__ = [
     "GetResults",
     "Handle",
     "HoldRun",
+    "Holdings",
+    "ImportRows",
     "Increment",
     "Item",
     "Items",
@@ -587,3 +590,46 @@ class CollectBackend(Call[str | None]):
 @dataclass(eq=False, slots=True)
 class Stats(Call[StoreStats]):
     """How much the store holds, from one moment. Reads whole tables."""
+
+
+@dataclass(eq=False, slots=True)
+class Holdings(Call[list[str]]):
+    """What the store holds any of: ``runs``, ``assets``, ``entries``, ``changes``, ``results``, ``incarnations``."""
+
+
+@dataclass(eq=False, slots=True)
+class ExportRows(Call[tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]]):
+    """One page of rows in the order of recording, and where the next one begins; `None`: this was the last.
+
+    Rows are as stored, damaged ones too: an owner is written out, `None` where it is gone. The columns of each kind are
+    those of `milepost.transfer.FIELDS`; a row of the change log begins with the numbers that this store gave it and its
+    event.
+
+    Args:
+        kind: ``run``, ``instance``, ``asset``, ``task_entry``, ``asset_entry``, ``change``, ``result`` or ``replaced``.
+        after: Where the page begins, from the answer to the call before.
+        limit: The most rows.
+    """
+
+    kind: str
+    after: tuple[Any, ...] | None
+    limit: int
+
+
+@dataclass(eq=False, slots=True)
+class ImportRows(Call[dict[int, int]]):
+    """Record rows as they were in another store. Runs come before their instances, owners before what they own.
+
+    The answer holds, for rows of the change log that others refer to, the numbers that they have here by those in the rows.
+
+    Args:
+        kind: As in `ExportRows`.
+        rows: Rows with the columns of `milepost.transfer.FIELDS`.
+        events: Answers of earlier calls.
+    """
+
+    repeatable: ClassVar[bool] = False
+
+    kind: str
+    rows: Sequence[tuple[Any, ...]]
+    events: dict[int, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ __all__ = [
     "OPEN_STATES",
     "Archive",
     "CleanReport",
+    "DamagedRow",
     "DamagedValue",
     "DueKey",
     "Entry",
@@ -22,6 +23,7 @@ __all__ = [
     "RunRecord",
     "StoreStats",
     "TaskOptions",
+    "TransferReport",
     "Writer",
     "WriterKind",
 ]
@@ -320,3 +322,46 @@ class StoreStats:
     changes: int
     results: int
     newest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRow:
+    """One row that an export left out.
+
+    Args:
+        kind: ``run``, ``instance``, ``asset``, ``task_entry``, ``asset_entry``, ``change``, ``result`` or ``replaced``.
+        owner: The run, task instance or asset that it is or belongs to, for people; `None` where that is gone.
+        key: The key, if it has one.
+        reason: What is wrong with it.
+
+    .. versionadded:: 0.1
+    """
+
+    kind: str
+    owner: str | None
+    key: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        key = "" if self.key is None else f" {self.key!r}"
+        owner = "" if self.owner is None else f" of {self.owner}" if self.key is not None else f" {self.owner}"
+        return f"{self.kind}{key}{owner}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransferReport:
+    """What an export wrote, or an import read and found again in the store.
+
+    Args:
+        counts: Rows by kind (see `DamagedRow`).
+        sha256: The checksum of their lines, in hexadecimal digits.
+        damaged: Rows that an export left out, because they are damaged.
+        first: The first 100 of those.
+
+    .. versionadded:: 0.1
+    """
+
+    counts: dict[str, int]
+    sha256: str
+    damaged: int = 0
+    first: tuple[DamagedRow, ...] = ()

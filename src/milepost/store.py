@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from milepost import calls, collection
 from milepost.abc import BaseStateBackend, Metastore
@@ -15,7 +15,7 @@ from milepost.calls import Handle
 from milepost.clock import Clock, SystemClock
 from milepost.collection import Progress
 from milepost.config import Settings, load_settings
-from milepost.entry import CleanReport, StoreStats, Writer
+from milepost.entry import CleanReport, StoreStats, TransferReport, Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
 from milepost.program import Program, arun, run
@@ -307,6 +307,54 @@ class Store:
     async def astats(self) -> StoreStats:
         """As `stats`."""
         return await self._metastore.acall(calls.Stats())
+
+    def export(self, stream: IO[bytes]) -> TransferReport:
+        """Write everything as JSON lines, page by page, beside live traffic (so it is no snapshot).
+
+        Args:
+            stream: Takes bytes.
+
+        Returns:
+            What was written. Damaged rows are left out, counted and named.
+
+        Raises:
+            BackendUnsupportedError: A ``[state_store] backend`` keeps the entries.
+        """
+        from milepost import transfer
+
+        return transfer.export(self._metastore, stream)
+
+    async def aexport(self, stream: IO[bytes]) -> TransferReport:
+        """As `export`, in a thread; the stream is used there."""
+        from milepost import transfer
+
+        return await transfer.in_thread(lambda check: transfer.export(self._metastore, stream, check))
+
+    def import_(self, stream: IO[bytes]) -> TransferReport:
+        """Fill this store, which must be empty, from what `export` wrote, and compare the two.
+
+        All of it is read and checked before anything is written. If the process is killed later, start with a new store.
+
+        Args:
+            stream: Gives bytes; what cannot be read twice, such as a pipe, is copied to a temporary file.
+
+        Returns:
+            What was read, and found again in the store.
+
+        Raises:
+            ConflictError: The store is not empty, or does not hold what was read: something else wrote to it meanwhile.
+            InvalidValueError: The stream is cut, altered or not an export; nothing was written.
+            BackendUnsupportedError: A ``[state_store] backend`` keeps the entries.
+        """
+        from milepost import transfer
+
+        return transfer.import_(self._metastore, stream)
+
+    async def aimport_(self, stream: IO[bytes]) -> TransferReport:
+        """As `import_`, in a thread; the stream is used there."""
+        from milepost import transfer
+
+        return await transfer.in_thread(lambda check: transfer.import_(self._metastore, stream, check))
 
     def verify(self) -> None:
         """Check the schema and the file, changing nothing.

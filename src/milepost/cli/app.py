@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from milepost import __version__
-from milepost.cli import asset_store, configuration, doctor, maintenance, run, runs, task_store
+from milepost.cli import asset_store, configuration, doctor, maintenance, run, runs, task_store, transfer
 from milepost.cli.common import fail, say
 from milepost.cli.exits import Exit, exit_of
 from milepost.errors import MilepostError
@@ -49,6 +49,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(task_store.app, name="task-store")
 app.add_typer(asset_store.app, name="asset-store")
 maintenance.register(app)
+transfer.register(app)
 configuration.register(app)
 doctor.register(app)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost import calls
-from milepost.metastore.operations import assets, collect, entries, instances, lifecycle, runs
+from milepost.metastore.operations import assets, collect, entries, instances, lifecycle, runs, transfer
 from milepost.metastore.operations.base import Environment, Operation
 
 __all__ = ["OPERATIONS", "Environment", "Operation"]
@@ -53,4 +53,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.Due: (collect.due, False),
     calls.CollectBackend: (collect.backend, False),
     calls.Stats: (collect.stats, False),
+    calls.Holdings: (transfer.holdings, False),
+    calls.ExportRows: (transfer.page, False),
+    calls.ImportRows: (transfer.fill, True),
 }

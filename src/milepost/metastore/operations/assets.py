@@ -10,12 +10,13 @@ from milepost.errors import AssetNotFoundError, InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope
 
-__all__ = ["find", "register_all"]
+__all__ = ["asset_hash", "find", "register_all"]
 
 Found = tuple[int, str, str]
 
 
-def _hash(name: str, uri: str) -> bytes:
+def asset_hash(name: str, uri: str) -> bytes:
+    """Return the 16 bytes under which an asset is unique."""
     return blake2b(f"asset{len(name)}:{name}{uri}".encode(), digest_size=16).digest()
 
 
@@ -37,7 +38,7 @@ def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
         return (yield from _by_id(scope, scope.asset_id))
     name, uri = scope.name, scope.uri
     if name is not None and uri is not None and name != uri:
-        rows = yield "asset_by_hash", (_hash(name, uri),)
+        rows = yield "asset_by_hash", (asset_hash(name, uri),)
         if not rows:
             rows = yield from _known_by_one_name(name, uri)
     else:
@@ -51,7 +52,7 @@ def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
         raise AssetNotFoundError(f"no asset {scope} is known here; it is recorded by its first use in a DAG or a store")
     name, uri = name or uri or "", uri or name or ""
     number = yield "owner_new", ("asset",)
-    yield "asset_insert", (number, _hash(name, uri), name, uri)
+    yield "asset_insert", (number, asset_hash(name, uri), name, uri)
     return number, name, uri
 
 
@@ -71,6 +72,6 @@ def _known_by_one_name(name: str, uri: str) -> Operation[list[Found]]:
     rows = [row for row in rows if row[1] == row[2]]
     if len(rows) == 1:
         number = rows[0][0]
-        yield "asset_rename", (number, _hash(name, uri), name, uri)
+        yield "asset_rename", (number, asset_hash(name, uri), name, uri)
         return [(number, name, uri)]
     return rows
