@@ -6,7 +6,6 @@ an asynchronous runner carry the actions out.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
 import random
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from milepost.clock import Clock, SystemClock
 from milepost.errors import OutcomeUnknownError, StoreClosedError
+from milepost.metastore.engines.jobs import outcome
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
 
@@ -92,6 +92,7 @@ class NetworkEngine(ABC):
         self._idle: deque[Any] = deque()
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
         self._executor: ThreadPoolExecutor | None = None
+        self._gate = threading.Lock()
         self.closed = False
         self.found: int | None = None
         _engines.add(self)
@@ -266,11 +267,19 @@ class NetworkEngine(ABC):
             return self.open()
 
     async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
-        """As `run`, in a thread of the engine's own."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="milepost")
-        work = functools.partial(self.run, make, write=write, repeatable=repeatable)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        """As `run`, in a thread of the engine's own; when cancelled, end no sooner than the work."""
+        closed = f"the store {self.target} is closed"
+        with self._gate:
+            if self.closed:
+                raise StoreClosedError(closed)
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="milepost")
+            executor = self._executor
+        try:
+            job = executor.submit(functools.partial(self.run, make, write=write, repeatable=repeatable))
+        except RuntimeError:
+            raise StoreClosedError(closed) from None  # another thread closed it just now
+        return await outcome(job)
 
     # -- pools --------------------------------------------------------------------------------------------------------
 
@@ -302,16 +311,18 @@ class NetworkEngine(ABC):
 
     def close(self) -> None:
         """Close idle connections now and the others when their calls end."""
-        self.closed = True
+        with self._gate:
+            self.closed = True
+            executor, self._executor = self._executor, None
         self.drop_all(self._idle)
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        if executor is not None:
+            executor.shutdown(wait=True)
 
     def after_fork_in_child(self) -> None:
         """Forget the connections of the parent: neither use nor close them."""
         abandon(self._idle)
         self._executor = None
+        self._gate = threading.Lock()
         self._slots = threading.BoundedSemaphore(POOL_SIZE)
 
 

@@ -274,8 +274,9 @@ class SqliteEngine:
 
     async def arun(self, work: Callable[[], R]) -> R:
         """Run blocking work in one of the engine's own threads; when cancelled, end no sooner than the work."""
-        import asyncio
         from concurrent.futures import ThreadPoolExecutor
+
+        from milepost.metastore.engines.jobs import outcome
 
         executor = self._executor
         if executor is None:
@@ -291,21 +292,7 @@ class SqliteEngine:
             if self._closed is None:
                 raise
             raise StoreClosedError(self._closed) from None  # another thread closed it just now
-        done = asyncio.wrap_future(job)
-        cancelled: asyncio.CancelledError | None = None
-        while not done.done():
-            try:
-                await asyncio.wait([done])
-            except asyncio.CancelledError as error:
-                if job.cancel():
-                    raise
-                # It has begun and cannot be stopped. Its end is awaited, or it could take effect after a later call.
-                cancelled = error
-        if cancelled is not None:
-            if not done.cancelled():
-                done.exception()  # else the loop complains that nobody looked at it
-            raise cancelled
-        return done.result()
+        return await outcome(job)
 
     def translate(self, error: sqlite3.Error) -> Exception:
         """Return the project's own error for one of SQLite's."""
