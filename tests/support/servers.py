@@ -137,6 +137,7 @@ class Database:
                     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
                 )
             ]
+        time.sleep(0.11)  # the server makes this table anew only if nobody looked at it for 0.1 s
         return [
             row[0]
             for row in self.execute(
