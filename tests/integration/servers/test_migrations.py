@@ -1,0 +1,131 @@
+"""Schemas of PostgreSQL and MySQL/MariaDB: many first starts, upgrades, newer and older ones, agreement with SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from milepost import ManualClock, SchemaOutdatedError, SchemaTooNewError, TaskScope, connect
+from milepost.cli import main
+from milepost.metastore.engines import sqlite_schema
+from milepost.metastore.migrations import Migration, migrations
+from milepost.metastore.statements import load
+from tests.fault.helpers import children
+from tests.fault.server_helpers import DIALECTS
+from tests.support.servers import TABLES, Database, Databases
+
+SCOPE = TaskScope("d", "r", "t", -1)
+MODULES = {"postgres": "milepost.metastore.engines.postgres", "mysql": "milepost.metastore.engines.mysql"}
+
+
+@pytest.fixture(params=DIALECTS)
+def fresh(request: pytest.FixtureRequest, databases: Databases) -> Iterator[Database]:
+    """A database without tables on each kind of server."""
+    return databases.fresh(request.param)
+
+
+def _versions(database: Database) -> list[Any]:
+    table = "milepost.migrations" if database.dialect == "postgres" else "milepost_migrations"
+    return [row[0] for row in database.execute(f"SELECT version FROM {table} ORDER BY version")]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_processes_that_start_together_make_one_schema(dialect: str, databases: Databases) -> None:
+    """Four processes that connect at once to an empty database, ten times over, all succeed and keep their writes."""
+    with children() as start:
+        rounds = [databases.fresh(dialect) for _ in range(10)]
+        group = [start("server_clients", rounds[0].url, "first", f"p{number}", 0) for number in range(4)]
+        for child in group:
+            child.expect("ready")
+        for database in rounds:
+            for child in group:
+                child.say(database.url)
+            for child in group:
+                child.expect("done")
+            with connect(database.url) as store:
+                assert store.task_store(SCOPE).keys() == ["p0", "p1", "p2", "p3"]
+            assert _versions(database) == [step.version for step in migrations(dialect)]
+        for child in group:
+            child.finish()
+
+
+def test_a_newer_schema_is_refused(fresh: Database) -> None:
+    """A database that a newer release wrote is refused and left as it is."""
+    connect(fresh.url).close()
+    table = "milepost.migrations" if fresh.dialect == "postgres" else "milepost_migrations"
+    fresh.execute(f"INSERT INTO {table} (version, name) VALUES (99, 'later')")
+    for options in ({}, {"upgrade": False}, {"migrate": True}):
+        with pytest.raises(SchemaTooNewError, match="upgrade Milepost"):
+            connect(fresh.url, **options)
+    assert _versions(fresh)[-1] == 99
+
+
+def test_nothing_is_created_where_that_was_not_asked_for(fresh: Database) -> None:
+    """`connect(upgrade=False)` on an empty database says what to do and creates nothing."""
+    with pytest.raises(SchemaOutdatedError, match="milepost db upgrade"):
+        connect(fresh.url, upgrade=False)
+    schema = "milepost" if fresh.dialect == "postgres" else fresh.name
+    assert fresh.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", schema) == []
+
+
+def test_an_older_schema_is_upgraded_on_request_only(
+    fresh: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`connect` refuses an older schema and names `milepost db upgrade`, which upgrades it and keeps the data."""
+    with connect(fresh.url, clock=ManualClock()) as store:
+        store.task_store(SCOPE).set("k", {"kept": 2**70})
+    table = "milepost.leases" if fresh.dialect == "postgres" else "milepost_leases"
+    later = Migration(len(migrations(fresh.dialect)) + 1, "later", f"ALTER TABLE {table} ADD COLUMN note bigint;\n")
+    steps = [*migrations(fresh.dialect), later]
+    monkeypatch.setattr(f"{MODULES[fresh.dialect]}.migrations", lambda _: steps)
+    for options in ({}, {"upgrade": False}):
+        with pytest.raises(SchemaOutdatedError, match="milepost db upgrade"):
+            connect(fresh.url, **options)
+    assert _versions(fresh) == [step.version for step in steps[:-1]]
+    with pytest.raises(SystemExit) as ended:
+        main(["db", "upgrade", "--url", fresh.url])
+    assert ended.value.code in (0, None)
+    assert f"upgraded from schema {later.version - 1} to {later.version}" in capsys.readouterr().out
+    assert _versions(fresh) == [step.version for step in steps]
+    with connect(fresh.url) as store:
+        assert store.task_store(SCOPE).get("k") == {"kept": 2**70}
+        store.verify()
+
+
+def test_all_dialects_have_the_same_tables_and_columns(fresh: Database) -> None:
+    """Every table has the same columns in the same order as on SQLite."""
+    connect(fresh.url).close()
+    lite = sqlite3.connect(":memory:", isolation_level=None)
+    sqlite_schema.upgrade(lite, "memory", len(migrations("sqlite")))
+    prefix, schema = ("", "milepost") if fresh.dialect == "postgres" else ("milepost_", fresh.name)
+    for table in TABLES:
+        expected = [row[1] for row in lite.execute(f"PRAGMA table_info({table})")]
+        found = fresh.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+            "ORDER BY ordinal_position",
+            schema,
+            f"{prefix}{table}",
+        )
+        assert [row[0] for row in found] == expected
+    lite.close()
+
+
+def test_all_dialects_have_the_same_statements() -> None:
+    """Every statement is there in each dialect, with the same parameters, the same answer and the same part to repeat."""
+    placeholder: Callable[[int, str], str] = lambda position, _: f"?{position}"  # noqa: E731
+    shapes = {
+        dialect: {name: (one.parameters, one.answer, bool(one.many)) for name, one in load(dialect, placeholder).items()}
+        for dialect in ("sqlite", *DIALECTS)
+    }
+    del shapes["sqlite"]["collect_entry"]  # SQLite alone collects row by row, by primary key
+    assert shapes["postgres"] == shapes["sqlite"]
+    assert shapes["mysql"] == shapes["sqlite"]
+
+
+def test_all_dialects_have_the_same_migrations() -> None:
+    """Numbers and names of the migrations agree."""
+    names = {dialect: [(step.version, step.name) for step in migrations(dialect)] for dialect in ("sqlite", *DIALECTS)}
+    assert names["postgres"] == names["mysql"] == names["sqlite"]
