@@ -256,7 +256,7 @@ def _read(file: IO[bytes], check: Check, take: Callable[[str, Row, int], None]) 
     with Book() as book:
         numbers = Events()
         while True:
-            if number % _PAGE_ROWS == 1:
+            if number % _PAGE_ROWS == 0:
                 check()
             line = file.readline(_MAX_LINE)
             number += 1
@@ -296,7 +296,7 @@ def _parse(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise InvalidValueError(f"line {number}: not JSON: {error}") from error
     kind = parts.get("type") if isinstance(parts, dict) else None
-    if kind != "footer" and kind not in FIELDS:
+    if not isinstance(kind, str) or (kind != "footer" and kind not in FIELDS):
         raise InvalidValueError(f"line {number}: lines of type {kind!r} are unknown to this release")
     return kind, parts
 
