@@ -77,7 +77,7 @@ def main() -> None:
     with closing(sqlite3.connect(WAREHOUSE)) as connection:
         (rows,) = connection.execute("SELECT count(*) FROM flights").fetchone()
         unique = "SELECT DISTINCT day, scheduled, carrier, flight, origin FROM flights"
-        (distinct,) = connection.execute(f"SELECT count(*) FROM ({unique})").fetchone()  # noqa: S608
+        (distinct,) = connection.execute(f"SELECT count(*) FROM ({unique})").fetchone()
     print(f"rows in the warehouse            {rows:>10,}")
     print(f"duplicates                       {rows - distinct:>10,}")
     print(f"attempts of run 1                {attempts:>10,}")

@@ -29,6 +29,11 @@ class Policy(Protocol):
         ...
 
     @property
+    def max_value_bytes(self) -> int:
+        """The most bytes of a value; 0: no limit."""
+        ...
+
+    @property
     def asset_history_limit(self) -> int:
         """Earlier values kept per asset key; 0: none."""
         ...

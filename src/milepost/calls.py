@@ -90,9 +90,10 @@ class Handle:
         fence: The fence that this attempt holds; `None` with ``instance_id`` `None`: unfenced.
         attempt: That attempt, for messages.
         owner_id: The number under which the owner's keys are stored, once known.
+        fixed: Whether it is this owner and no other, should one be recorded anew under the scope.
     """
 
-    __slots__ = ("attempt", "fence", "instance_id", "logged", "owner_id", "scope", "writer")
+    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "scope", "writer")
 
     def __init__(
         self,
@@ -104,6 +105,7 @@ class Handle:
         fence: int | None = None,
         attempt: int | None = None,
         owner_id: int | None = None,
+        fixed: bool = False,
     ) -> None:
         self.scope = scope
         self.writer = writer
@@ -112,6 +114,7 @@ class Handle:
         self.fence = fence
         self.attempt = attempt
         self.owner_id = owner_id
+        self.fixed = fixed
 
 
 class Stored(NamedTuple):
@@ -522,6 +525,7 @@ class PutResult(Call[None]):
     scope: TaskScope
     attempt: int
     text: str
+    incarnation: str | None = None
 
 
 @dataclass(eq=False, slots=True)

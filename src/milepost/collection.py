@@ -59,17 +59,20 @@ def collect(
     holder = f"{socket.gethostname()}/{os.getpid()}/{new_version()}"
     if not dry_run and (other := (yield calls.TakeLease(LEASE, holder, LEASE_SECONDS))) is not None:
         return CleanReport(0, 0, 0, dry_run, held_by=other)
-    for call in _due(settings, now, batch):
-        if dry_run or progress is not None:
-            counts[call.what] = yield replace(call, batch=None)
-        if dry_run:
-            if first:
-                named += yield calls.Due(call.what, first, call.cutoff, call.unfinished_cutoff)
-            continue
-        counts[call.what] = yield from _remove(call, counts[call.what], progress, batches, holder)
-    backend = yield calls.CollectBackend(dry_run)
-    if not dry_run:
-        yield calls.TakeLease(LEASE, holder, None)
+    try:
+        for call in _due(settings, now, batch):
+            if dry_run or progress is not None:
+                counts[call.what] = yield replace(call, batch=None)
+            if dry_run:
+                if first:
+                    named += yield calls.Due(call.what, first, call.cutoff, call.unfinished_cutoff)
+                continue
+            counts[call.what] = yield from _remove(call, counts[call.what], progress, batches, holder)
+        backend = yield calls.CollectBackend(dry_run)
+    finally:
+        # Also after an error or an interrupt: `program.run` throws them in here.
+        if not dry_run:
+            yield calls.TakeLease(LEASE, holder, None)
     return CleanReport(counts["expired"], counts["retired"], counts["old_changes"], dry_run, tuple(named), backend)
 
 

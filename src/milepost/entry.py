@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
+from milepost.errors import InvalidValueError
 from milepost.scopes import TaskScope
 
 __all__ = [
@@ -167,6 +168,12 @@ class TaskOptions:
     clear_on_success: bool | None = None
     on_clear: Literal["discard", "keep"] | None = None
 
+    def __post_init__(self) -> None:
+        if self.clear_on_success not in (True, False, None):
+            raise InvalidValueError(f"clear_on_success must be True, False or None, got {self.clear_on_success!r}")
+        if self.on_clear not in ("discard", "keep", None):
+            raise InvalidValueError(f"on_clear must be 'discard', 'keep' or None, got {self.on_clear!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
@@ -235,7 +242,8 @@ class Archive:
     Args:
         id: Names the archive in `Instances.restore`.
         scope: The task instance.
-        cause: Why: ``clear``, ``clear_keys``, ``item_changed``, ``new_incarnation``, ``restore``, ``delete``.
+        cause: Why: ``clear``, ``clear_keys``, ``item_changed``, ``new_incarnation``, ``restore``,
+            ``restore_keys``, ``delete``.
         at: When (aware, UTC).
         writer: Who caused it.
         keys: The keys in it, sorted.

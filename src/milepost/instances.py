@@ -299,7 +299,7 @@ class Instances:
         state: InstanceState | None = None,
     ) -> List[InstanceRecord]:
         """Return records in the order of runs, tasks and map indices; `None` selects all."""
-        return self._metastore.call(calls.ListInstances(dag_id, run_id, task_id, None, state))
+        return self._metastore.call(_selection(dag_id, run_id, task_id, state))
 
     async def alist(
         self,
@@ -310,7 +310,7 @@ class Instances:
         state: InstanceState | None = None,
     ) -> List[InstanceRecord]:
         """As `list`."""
-        return await self._metastore.acall(calls.ListInstances(dag_id, run_id, task_id, None, state))
+        return await self._metastore.acall(_selection(dag_id, run_id, task_id, state))
 
 
 def _warn(message: str, *arguments: object, action: str) -> None:
@@ -349,6 +349,13 @@ def _finish(scope: TaskScope, attempt: int, state: str, incarnation: str | None)
     if state not in FINISH_STATES:
         raise InvalidValueError(f"an attempt ends as one of {', '.join(sorted(FINISH_STATES))}, not {state!r}")
     return calls.Finish(_task_scope(scope), _attempt(attempt), state, _incarnation(incarnation))
+
+
+def _selection(dag_id: str | None, run_id: str | None, task_id: str | None, state: str | None) -> calls.ListInstances:
+    for name, text in (("dag_id", dag_id), ("run_id", run_id), ("task_id", task_id), ("state", state)):
+        if text is not None:
+            check_text(text, name, MAX_ID_CHARS)
+    return calls.ListInstances(dag_id, run_id, task_id, None, state)
 
 
 def _one(scope: TaskScope) -> calls.ListInstances:

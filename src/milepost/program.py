@@ -1,6 +1,7 @@
 """Several calls in a row, written once for blocking and for asynchronous use.
 
-A program is a generator that yields calls and receives their answers (or their errors, thrown at the ``yield``).
+A program is a generator that yields calls and receives their answers, or what was raised instead, an interrupt too,
+thrown at the ``yield``: so its ``finally`` may yield calls that tidy up.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Any, TypeVar
 
 from milepost.abc import Metastore
 from milepost.calls import Call
-from milepost.errors import MilepostError
 
 __all__ = ["Program", "arun", "run"]
 
@@ -25,7 +25,7 @@ def run(metastore: Metastore, program: Program[R]) -> R:
         while True:
             try:
                 answer = metastore.call(call)
-            except MilepostError as error:
+            except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:
                 call = program.send(answer)
@@ -40,7 +40,7 @@ async def arun(metastore: Metastore, program: Program[R]) -> R:
         while True:
             try:
                 answer = await metastore.acall(call)
-            except MilepostError as error:
+            except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:
                 call = program.send(answer)

@@ -121,26 +121,26 @@ class Runs:
 
     def list(self, dag_id: str | None = None, *, state: str | None = None, limit: int | None = None) -> List[RunRecord]:
         """Return records, the latest first; `None` selects all."""
-        return self._metastore.call(calls.ListRuns(dag_id, None, state, limit))
+        return self._metastore.call(_selection(dag_id, state, limit))
 
     async def alist(
         self, dag_id: str | None = None, *, state: str | None = None, limit: int | None = None
     ) -> List[RunRecord]:
         """As `list`."""
-        return await self._metastore.acall(calls.ListRuns(dag_id, None, state, limit))
+        return await self._metastore.acall(_selection(dag_id, state, limit))
 
-    def put_result(self, scope: TaskScope, attempt: int, text: str) -> None:
+    def put_result(self, scope: TaskScope, attempt: int, text: str, *, incarnation: str | None = None) -> None:
         """Keep what an attempt returned, as text; at most 64 MiB in UTF-8.
 
         Raises:
             StaleAttemptError: The attempt is not the current one.
             ValueTooLargeError: The text is too large.
         """
-        self._metastore.call(_put_result(scope, attempt, text))
+        self._metastore.call(_put_result(scope, attempt, text, incarnation))
 
-    async def aput_result(self, scope: TaskScope, attempt: int, text: str) -> None:
+    async def aput_result(self, scope: TaskScope, attempt: int, text: str, *, incarnation: str | None = None) -> None:
         """As `put_result`."""
-        await self._metastore.acall(_put_result(scope, attempt, text))
+        await self._metastore.acall(_put_result(scope, attempt, text, incarnation))
 
     def get_results(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
         """Return the results of a task in a run by map index (-1: not mapped)."""
@@ -195,11 +195,20 @@ def _one(dag_id: str, run_id: str) -> calls.ListRuns:
     return calls.ListRuns(check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS))
 
 
-def _put_result(scope: TaskScope, attempt: int, text: str) -> calls.PutResult:
+def _selection(dag_id: str | None, state: str | None, limit: int | None) -> calls.ListRuns:
+    for name, text in (("dag_id", dag_id), ("state", state)):
+        if text is not None:
+            check_text(text, name, MAX_ID_CHARS)
+    if limit is not None and not 1 <= limit < 2**31:
+        raise InvalidValueError(f"limit must be 1 to {2**31 - 1}, got {limit}")
+    return calls.ListRuns(dag_id, None, state, limit)
+
+
+def _put_result(scope: TaskScope, attempt: int, text: str, incarnation: str | None) -> calls.PutResult:
     size = len(text) if text.isascii() else len(text.encode())
     if size > MAX_RESULT_BYTES:
         raise ValueTooLargeError(size, MAX_RESULT_BYTES)
-    return calls.PutResult(scope, attempt, text)
+    return calls.PutResult(scope, attempt, text, incarnation)
 
 
 def _result(scope: TaskScope) -> calls.GetResults:

@@ -294,8 +294,8 @@ class Store:
     def _collect(
         self, dry_run: bool, batch_size: int | None, batches: int | None, first: int, progress: Progress | None
     ) -> Program[CleanReport]:
-        if batch_size is not None and batch_size < 1:
-            raise InvalidValueError(f"batch_size must be 1 or more, got {batch_size}")
+        if batch_size is not None and not 1 <= batch_size < 2**31:
+            raise InvalidValueError(f"batch_size must be 1 to {2**31 - 1}, got {batch_size}")
         return collection.collect(
             self.settings, dry_run=dry_run, batch_size=batch_size, batches=batches, first=first, progress=progress
         )

@@ -127,7 +127,7 @@ def test_peoples_edits_are_restorable(store: Any) -> None:
     code.set("a", 9)
     assert store.instances.restore(SCOPE, force=True) == 1
     assert code.get("a") == 1
-    assert store.instances.archives(SCOPE)[0].cause == "restore"
+    assert store.instances.archives(SCOPE)[0].cause == "restore_keys"
     person.clear()
     archive = store.instances.archives(SCOPE)[0]
     assert (archive.cause, archive.keys) == ("clear_keys", ("a", "b"))

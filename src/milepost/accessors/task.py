@@ -180,5 +180,6 @@ class TaskStoreAccessor(Accessor):
             fence=own.fence,
             attempt=own.attempt,
             owner_id=owner,
+            fixed=True,
         )
         return PastRunView(self._metastore, handle)

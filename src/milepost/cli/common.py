@@ -178,7 +178,7 @@ def parse_retention_text(text: str | None) -> timedelta | None:
         return None
     if text == "never":
         return NEVER_EXPIRE
-    parts = re.findall(r"(\d+)([smhdw])", text)
+    parts = re.findall(r"([0-9]+)([smhdw])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise InvalidValueError(f"retention {text!r} is not a time; write 90s, 30m, 6h, 2d, 1w, never or default")
     try:

@@ -12,6 +12,8 @@ __all__ = ["OPTIONS", "Option", "Settings"]
 
 Parse = Callable[[Any], Any]
 
+_MOST = 2**31 - 1
+
 
 def _number(least: int) -> Parse:
     def parse(raw: Any) -> int:
@@ -23,6 +25,8 @@ def _number(least: int) -> Parse:
             raise ValueError("must be a whole number") from None
         if number < least:
             raise ValueError(f"must be {least} or more")
+        if number > _MOST:
+            raise ValueError(f"must be {_MOST} or less")
         return number
 
     return parse
@@ -58,6 +62,8 @@ def _flag(raw: Any) -> bool:
 def _text(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.strip():
         raise ValueError("must be a text that is not empty")
+    if "\0" in raw or "%00" in raw:
+        raise ValueError("must not contain NUL")
     return raw.strip()
 
 

@@ -5,6 +5,7 @@ Run by the runner, which writes an `AttemptSpec` to its standard input. See `Exi
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -118,6 +119,7 @@ class _Attempt:
         self.store = store
         self.dag = dag
         self.task = task
+        self.process = os.getpid()
         self.scope = TaskScope(spec.dag_id, spec.run_id, spec.task_id, spec.map_index)
         params = {**dag.params, **task.params, **spec.params}
         indices = spec.indices
@@ -127,7 +129,7 @@ class _Attempt:
         """Run it from the opening to the record of its end."""
         try:
             mapped = self._mapped()
-            opened = open_attempt(self.store, self.scope, self.spec.attempt, self.task, mapped)
+            opened = open_attempt(self.store, self.scope, self.spec.attempt, self.task, mapped, self.spec.incarnation)
         except StaleAttemptError as error:
             _say(f"task {self.spec.task_id}: {error}")
             return ExitCode.STALE
@@ -140,8 +142,16 @@ class _Attempt:
             result = self._execute(operator, self._context(operator, opened))
             self._keep(operator, result)
         except BaseException as error:  # noqa: BLE001 - a task may end by SystemExit too, and all of it is recorded
+            self._leave_if_forked(error)
             return self._ended(error)
+        self._leave_if_forked(None)
         return self._finish("success", ExitCode.SUCCESS)
+
+    def _leave_if_forked(self, error: BaseException | None) -> None:
+        """End a process that the task forked and that came back here: only the attempt itself records its end."""
+        if os.getpid() != self.process:
+            code = error.code if isinstance(error, SystemExit) else int(error is not None)
+            os._exit(code if isinstance(code, int) else int(code is not None))
 
     def _mapped(self) -> dict[str, Any] | None:
         if self.spec.item is None:
@@ -193,25 +203,38 @@ class _Attempt:
         task_id = self.spec.task_id
         if operator.multiple_outputs and result is not None and not isinstance(result, dict):
             raise TypeError(f"the result of task {task_id!r}: multiple_outputs needs a dict, not {type(result).__name__}")
-        self.store.runs.put_result(self.scope, self.spec.attempt, results.encode(result, task_id))
+        self.store.runs.put_result(
+            self.scope, self.spec.attempt, results.encode(result, task_id), incarnation=self.spec.incarnation
+        )
 
     def _ended(self, error: BaseException) -> int:
         """Record and show how an exception ended the attempt."""
         # By name: the exception may be Airflow's own, where both are installed.
         names = {cls.__name__ for cls in type(error).__mro__}
-        state: _Ended
+        state: _Ended = "failed"
         if "AirflowSkipException" in names:
             state = "skipped"
+        elif self.spec.retry and "AirflowFailException" not in names:
+            state = "up_for_retry"
+        code = self._finish(state, _CODES[state])
+        if code != ExitCode.STALE:
+            try:
+                self._report(state, error)
+            except Exception as failure:  # noqa: BLE001 - the task may have closed or broken whatever it is shown on
+                with contextlib.suppress(OSError):
+                    os.write(2, f"task {self.spec.task_id}: {state}; it cannot be shown why: {failure!r}\n".encode())
+        return code
+
+    def _report(self, state: str, error: BaseException) -> None:
+        if state == "skipped":
             _say(f"task {self.spec.task_id}: skipped{f': {error}' if str(error) else ''}")
         else:
-            state = "up_for_retry" if self.spec.retry and "AirflowFailException" not in names else "failed"
             _show(self.spec, error)
             _tell(self.spec, "error", _one_line(error))
-        return self._finish(state, _CODES[state])
 
     def _finish(self, state: Literal["success"] | _Ended, code: int) -> int:
         try:
-            self.store.instances.finish(self.scope, self.spec.attempt, state)
+            self.store.instances.finish(self.scope, self.spec.attempt, state, incarnation=self.spec.incarnation)
         except (StaleAttemptError, InstanceNotFoundError) as error:
             _say(f"task {self.spec.task_id}: {error}")
             return ExitCode.STALE

@@ -17,7 +17,12 @@ __all__ = ["open_attempt"]
 
 
 def open_attempt(
-    store: Store, scope: TaskScope, attempt: int, task: Task, mapped: Mapping[str, Any] | None
+    store: Store,
+    scope: TaskScope,
+    attempt: int,
+    task: Task,
+    mapped: Mapping[str, Any] | None,
+    incarnation: str | None,
 ) -> dict[str, Any]:
     """Open an attempt.
 
@@ -27,6 +32,7 @@ def open_attempt(
         attempt: The number of the attempt.
         task: The task.
         mapped: Its mapped arguments, `None` if it is not mapped.
+        incarnation: That of the run, as recorded when the runner took it.
 
     Returns:
         The stores of the attempt, as `milepost.Instances.open`.
@@ -36,6 +42,7 @@ def open_attempt(
     return store.instances.open(
         scope,
         attempt,
+        incarnation=incarnation,
         item=item,
         item_name=None if item is None else _name(item),
         inlets=task.inlets,

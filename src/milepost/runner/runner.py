@@ -275,6 +275,7 @@ class Runner:
                 item=item,
                 runner=os.getpid(),
                 control=control,
+                incarnation=self.run.incarnation,
             )
 
         attempt = launch(
@@ -314,6 +315,8 @@ class Runner:
         start = attempt.start
         scope = self._scope(start)
         record = self.store.instances.get(scope)
+        if record is not None and record.incarnation != self.run.incarnation:
+            raise RunNotFoundError(f"run {self.run.dag_id}/{self.run.run_id} was deleted while it ran, and made anew")
         if record is not None and record.attempt == start.attempt and record.state in _ENDED:
             state: State = record.state  # type: ignore[assignment] # one of _ENDED
         elif record is not None and (record.attempt > start.attempt or code == ExitCode.STALE):
@@ -340,14 +343,15 @@ class Runner:
                 mapped = None
                 if item is not None and isinstance(task, MappedTask):
                     mapped = resolve(mapped_arguments(task, item), self.view)
-                open_attempt(self.store, scope, start.attempt, task, mapped)
+                open_attempt(self.store, scope, start.attempt, task, mapped, self.run.incarnation)
             except StaleAttemptError:
                 raise
             except Exception as error:  # noqa: BLE001 - map_key is the user's code
                 # What kept the attempt from opening keeps us from it too. Its number is used up all the same.
                 self.display.note(f"{label(start.task_id, start.map_index)}: not recorded: {error!r}")
                 return
-        self.store.instances.finish(scope, start.attempt, state)  # type: ignore[arg-type] # one of _ENDED
+        finish = self.store.instances.finish
+        finish(scope, start.attempt, state, incarnation=self.run.incarnation)  # type: ignore[arg-type] # one of _ENDED
 
     def _start_over(self, attempt: AttemptProcess, recorded: int) -> None:
         start = attempt.start

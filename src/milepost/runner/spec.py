@@ -58,6 +58,7 @@ class AttemptSpec(NamedTuple):
         item: The mapped arguments; `None` if the task is not mapped.
         runner: The process id of the runner.
         control: The number of the file descriptor for news to the runner.
+        incarnation: That of the run.
     """
 
     file: str
@@ -75,6 +76,7 @@ class AttemptSpec(NamedTuple):
     item: MappedItem | None
     runner: int
     control: int
+    incarnation: str | None = None
 
     def dump(self) -> bytes:
         """Return the specification as JSON."""

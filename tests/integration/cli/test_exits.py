@@ -35,7 +35,7 @@ COMMANDS = [
     ("task-store", "clear"), ("task-store", "restore"), ("asset-store",), ("asset-store", "list"), ("asset-store", "get"),
     ("asset-store", "set"), ("asset-store", "delete"), ("asset-store", "clear"), ("state-store",),
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
-    ("config", "show"), ("doctor",),
+    ("config", "show"), ("doctor",), ("export",), ("import",),
 ]  # fmt: skip
 
 

@@ -61,6 +61,7 @@ class SqliteEngine:
         self._idle: deque[sqlite3.Connection] = deque()
         self._live: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
         self._gate = threading.Condition()
+        self._forking = False
         self._closed: str | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._create = upgrade or path is None
@@ -119,7 +120,11 @@ class SqliteEngine:
             return self._open()
 
     def give(self, connection: sqlite3.Connection) -> None:
-        """Put a connection back, or close it where the engine was closed meanwhile."""
+        """Put a connection back, or close it where the engine was closed or a fork is about to come."""
+        if self._forking:  # a thread that calls in a loop would take it again at once, and the fork would wait
+            self._live.discard(connection)
+            connection.close()
+            return
         self._idle.append(connection)
         if self._closed is not None:
             self._drain()
@@ -157,6 +162,7 @@ class SqliteEngine:
         self._gate.acquire()
         if self.path is None:
             return
+        self._forking = True
         deadline = time.monotonic() + _FORK_SECONDS
         while True:
             self._drain()
@@ -166,11 +172,13 @@ class SqliteEngine:
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
+        self._forking = False
         self._gate.release()
 
     def after_fork_in_child(self) -> None:
         """Start with no connections, or refuse to work where that would not be safe."""
         self._gate = threading.Condition()
+        self._forking = False
         self._executor = None
         if self.path is None:
             refusal = "a memory:// store lives in one process; this one is a fork of it: use a sqlite:/// file"

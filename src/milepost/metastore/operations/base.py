@@ -103,7 +103,12 @@ def guard_read(handle: Handle) -> Operation[bool]:
         StaleAttemptError: The reader is a stale attempt.
     """
     yield from _check_fence(handle, "instance_fence")
-    if handle.instance_id is None and isinstance(handle.scope, TaskScope) and handle.owner_id is not None:
+    if (
+        handle.instance_id is None
+        and isinstance(handle.scope, TaskScope)
+        and handle.owner_id is not None
+        and not handle.fixed
+    ):
         rows = yield "instance_fence", (handle.owner_id,)
         if not rows:
             handle.owner_id = None

@@ -214,7 +214,7 @@ def increment(call: calls.Increment, environment: Environment) -> Operation[int 
     while True:
         rows = yield "entry_lock", (owner, call.key)
         new = _sum(call, rows[0][:2] if rows else None)
-        item = Item(call.key, encode(new, 0), PLAIN, call.version)
+        item = Item(call.key, encode(new, environment.policy.max_value_bytes), PLAIN, call.version)
         if rows:
             yield from _write(call.handle, owner, item, None, environment, replace=True)
             return new

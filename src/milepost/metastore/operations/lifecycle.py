@@ -17,7 +17,7 @@ from milepost.scopes import TaskScope, run_hash
 __all__ = ["clear", "delete_run", "finish", "open_attempt", "restore"]
 
 _OPEN = ("running", "up_for_retry", "deferred")
-_BY_KEY = ("clear_keys", "delete")
+_BY_KEY = ("clear_keys", "delete", "restore_keys")
 """Causes of archives that hold single keys rather than the whole state of an instance."""
 
 
@@ -98,8 +98,13 @@ def _item_changed(instance: _Instance, item: str | None) -> bool:
 
 
 def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptError:
-    reason = "was cleared" if attempt <= instance.cleared_attempt else f"attempt {instance.attempt} took over"
-    return StaleAttemptError(f"attempt {attempt} of {scope} is no longer current: it {reason}")
+    if attempt <= instance.cleared_attempt:
+        reason = "the instance was cleared"
+    elif instance.attempt:
+        reason = f"the recorded one is {instance.attempt}"
+    else:
+        reason = "none was opened"
+    return StaleAttemptError(f"attempt {attempt} of {scope} is not the current one: {reason}")
 
 
 def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
@@ -212,13 +217,14 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     if in_the_way and not call.force:
         some = ", ".join(sorted(key_text(key) for key in in_the_way)[:5])
         raise InstanceStateError(f"{call.scope} has live keys ({some}); force sets them aside first")
-    event = yield "change_event", ("task", "restore", instance.id, scope_text(call.scope), call.writer)
+    again = "restore_keys" if cause in _BY_KEY else "restore"  # so that a restore can be undone by another
+    event = yield "change_event", ("task", again, instance.id, scope_text(call.scope), call.writer)
     if cause in _BY_KEY:
         for key in sorted(in_the_way, key=key_text):
-            yield "change_key", (event, "task", "restore", instance.id, key, call.writer, None)
+            yield "change_key", (event, "task", again, instance.id, key, call.writer, None)
             yield "entry_delete", (instance.id, key)
     else:
-        yield "change_all_keys", (event, "task", "restore", instance.id, call.writer)
+        yield "change_all_keys", (event, "task", again, instance.id, call.writer)
         yield "entry_clear", (instance.id,)
     restored = 0
     for row in rows:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from milepost import calls
+from milepost.calls import new_version
 from milepost.clock import from_micros
 from milepost.entry import RunRecord
 from milepost.errors import RunHeldError
@@ -23,11 +24,15 @@ def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
     hash_ = run_hash(call.dag_id, call.run_id)
     rows = yield "run_load", (hash_,)
     if rows:
-        run, _incarnation, state, holder, held = rows[0]
+        run, incarnation, state, holder, held = rows[0]
         if held and holder not in (call.holder, call.dead_holder):
             raise RunHeldError(f"run {call.dag_id}/{call.run_id} is held by another runner ({holder})")
+        if incarnation is None and not (yield "run_was_opened", (run,))[0][0]:
+            yield "run_set_incarnation", (run, new_version())
     else:
-        run = yield "run_insert", (hash_, call.dag_id, call.run_id, None, call.params, call.logical_date)
+        # A runner's run has an incarnation, so that attempts of one that is deleted and made anew are told apart.
+        parts = (hash_, call.dag_id, call.run_id, new_version(), call.params, call.logical_date)
+        run = yield "run_insert", parts
         state = None
     if state != "success":
         ttl = round(call.ttl * 1_000_000)
@@ -73,7 +78,7 @@ def _record(row: Sequence[Any]) -> RunRecord:
 
 def put_result(call: calls.PutResult, _: Environment) -> Operation[None]:
     """See `milepost.calls.PutResult`."""
-    instance = yield from current(call.scope, call.attempt)
+    instance = yield from current(call.scope, call.attempt, call.incarnation)
     yield "result_put", (instance.id, call.text)
 
 

@@ -32,9 +32,10 @@ DELETE FROM milepost_changes WHERE owner_id = :owner AND `key` = :key AND id <= 
 )
 
 -- change_archives(owner)
--- Keys that were set aside, by archive, newest first.
+-- Keys that were set aside and have not expired meanwhile, by archive, newest first.
 SELECT coalesce(event, id) AS archive, cause, at, writer, `key`, id FROM milepost_changes
 WHERE owner_id = :owner AND `key` IS NOT NULL AND value IS NOT NULL AND cause <> 'set'
+  AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY archive DESC, `key`
 
 -- change_forget!(owner)

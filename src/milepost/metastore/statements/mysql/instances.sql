@@ -34,7 +34,8 @@ VALUES (:id, :hash, :run, :task_id, :map_index, :now, :now)
 -- Begin (fresh = 1) or resume (0) an attempt.
 UPDATE milepost_instances SET
     fence = :fence, attempt = :attempt, state = 'running', item = :item, item_name = coalesce(:item_name, item_name),
-    clear_on_success = :clear_on_success, on_clear = :on_clear,
+    clear_on_success = CASE WHEN :fresh = 1 THEN :clear_on_success ELSE coalesce(:clear_on_success, clear_on_success) END,
+    on_clear = CASE WHEN :fresh = 1 THEN :on_clear ELSE coalesce(:on_clear, on_clear) END,
     opened_at = CASE WHEN :fresh = 1 THEN :now ELSE opened_at END, finished_at = NULL, updated_at = :now
 WHERE id = :id
 
