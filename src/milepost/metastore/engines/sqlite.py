@@ -122,8 +122,8 @@ class SqliteEngine:
     def give(self, connection: sqlite3.Connection) -> None:
         """Put a connection back, or close it where the engine was closed or a fork is about to come."""
         if self._forking:  # a thread that calls in a loop would take it again at once, and the fork would wait
-            self._live.discard(connection)
             connection.close()
+            self._live.discard(connection)  # not before it is closed: the fork waits for this
             return
         self._idle.append(connection)
         if self._closed is not None:
