@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,7 +48,13 @@ class Child:
         command = [*prefix, sys.executable, "-W", "error", str(PROGRAMS / f"{program}.py"), *map(str, args)]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed by `_reap`)
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
         )
 
     @property
@@ -72,8 +80,9 @@ class Child:
         self.process.stdin.flush()
 
     def kill(self) -> list[str]:
-        """Kill it with SIGKILL and return the whole lines that it had printed and nobody read."""
-        self.process.kill()
+        """Kill it and its own children with SIGKILL and return the whole lines that it had printed and nobody read."""
+        if self.process.returncode is None:
+            os.killpg(self.pid, signal.SIGKILL)
         return self._reap()
 
     def finish(self) -> list[str]:
