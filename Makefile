@@ -25,7 +25,7 @@ demo: $(VENV)/.demo  ## run the demonstration
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 check: $(VENV)/.dev  ## lint, formatting, types, layers, documentation
 	$(BIN)/ruff check .
