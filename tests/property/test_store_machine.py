@@ -1,0 +1,323 @@
+"""Any sequence of calls does to a store what it does to the model."""
+
+# ruff: noqa: D102  (rules are named after the calls that they make)
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from milepost import NEVER_EXPIRE, Asset, ManualClock, MilepostError, StaleAttemptError, Store, TaskScope
+from milepost.clock import to_micros
+from milepost.config import load_settings
+from milepost.metastore.memory import MemoryMetastore
+from milepost.metastore.sql import SqliteMetastore
+from tests.property.model import DAY, Handle, Instance, Model, Row
+from tests.support.driver import Loops, drive
+
+SCOPES = [
+    TaskScope("dag", "run", "a"),
+    TaskScope("dag", "run", "m", 0),
+    TaskScope("dag", "run", "m", 1),
+    TaskScope("dag", "run%", "a"),
+]
+ASSETS = ["orders", "order_"]
+HOUR = 3_600_000_000
+
+keys = st.sampled_from(["k", "K", "k ", "é", "n"])
+values = st.one_of(
+    st.sampled_from([0, 0.0, -0.0, False, True, "", [], {}, 2**70, 1, 1.0, "1", "a\0b", {"b": 1, "a": [None]}]),
+    st.integers(-(2**80), 2**80),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+)
+retentions = st.sampled_from([None, None, HOUR, 2 * DAY, 40 * DAY, "never"])
+amounts = st.sampled_from([1, -1, 0, 2**70, 0.5])
+steps = st.sampled_from([1, HOUR, DAY, 3 * DAY, 31 * DAY, 91 * DAY])
+scopes = st.sampled_from(SCOPES)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two values are equal, types and signs of zero included."""
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
+def as_timedelta(retention: int | str | None) -> timedelta | None:
+    """Return a retention as callers give it."""
+    return timedelta(microseconds=retention) if isinstance(retention, int) else NEVER_EXPIRE if retention else None
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """A store and the model, driven side by side."""
+
+    kind = "memory"
+    style = "sync"
+    handles: Bundle[Any] = Bundle("handles")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = ManualClock()
+        self.model = Model(self.clock.now())
+        self.loops = Loops()
+        self.folder = tempfile.TemporaryDirectory()
+        policy = load_settings({"url": "memory://"}, {})
+        self.metastore = (
+            MemoryMetastore(clock=self.clock, policy=policy)
+            if self.kind == "memory"
+            else SqliteMetastore(Path(self.folder.name) / "store.db", clock=self.clock, policy=policy)
+        )
+        self.store = drive(Store(self.metastore, policy), self.style, self.loops)
+        self.people = {Handle(scope): self.store.task_store(scope) for scope in SCOPES}
+        self.people |= {Handle(name): self.store.asset_store(Asset(name)) for name in ASSETS}
+        self.versions: set[str] = set()
+
+    def teardown(self) -> None:
+        """Close everything; no connection may be left in use."""
+        engine = self.metastore.engine
+        try:
+            assert engine._opened == len(engine._idle)
+        finally:
+            self.metastore.close()
+            self.loops.close()
+            self.folder.cleanup()
+
+    def both(self, real: Callable[[], Any], model: Callable[[], Any]) -> Any:
+        """Run a call on both sides: the same answer or the same error. What the real one returned."""
+        try:
+            expected = model()
+        except MilepostError as error:
+            with pytest.raises(type(error)):
+                real()
+            return None
+        answer = real()
+        assert same(answer, expected)
+        return answer
+
+    # -- handles ----------------------------------------------------------------------------------------------------
+
+    @initialize(target=handles)
+    def unfenced(self) -> Any:
+        """People's and tools' accessors."""
+        return multiple(*self.people.items())
+
+    @rule(target=handles, scope=scopes, later=st.sampled_from([0, 0, 1, 1, 2, -1]), asset=st.sampled_from(ASSETS))
+    def open(self, scope: TaskScope, later: int, asset: str) -> Any:
+        known = self.model.instances.get(scope)
+        attempt = max(1, (known.attempt if known else 0) + later)
+        opened: dict[str, Any] = {}
+
+        def real() -> None:
+            opened.update(self.store.instances.open(scope, attempt, outlets=[Asset(asset)]))
+
+        instances: list[Instance] = []
+        self.both(real, lambda: instances.append(self.model.open(scope, attempt)))
+        if not instances:
+            return multiple()
+        held = instances[0], instances[0].fence
+        return multiple(
+            (Handle(scope, scope, *held), opened["task_store"]),
+            (Handle(asset, scope, *held), opened["asset_store"][Asset(asset)]),
+        )
+
+    # -- keys ---------------------------------------------------------------------------------------------------------
+
+    def options(self, handle: Handle, retention: int | str | None) -> dict[str, Any]:
+        """Return the keyword arguments that say how long; assets take none."""
+        return {} if isinstance(handle.owner, str) else {"retention": as_timedelta(retention)}
+
+    @rule(at=handles, key=keys, value=values, retention=retentions)
+    def set(self, at: Any, key: str, value: Any, retention: Any) -> None:
+        handle, accessor = at
+        self.both(
+            lambda: accessor.set(key, value, **self.options(handle, retention)),
+            lambda: self.model.set_many(handle, {key: value}, retention),
+        )
+
+    @rule(at=handles, mapping=st.dictionaries(keys, values, min_size=1, max_size=3), retention=retentions, bad=st.booleans())
+    def set_many(self, at: Any, mapping: dict[str, Any], retention: Any, bad: bool) -> None:
+        handle, accessor = at
+        options = self.options(handle, retention)
+        if bad:
+            with pytest.raises(ValueError, match="JSON has no number"):
+                accessor.set_many({**mapping, "k2": [float("nan")]}, **options)
+            return
+        self.both(lambda: accessor.set_many(mapping, **options), lambda: self.model.set_many(handle, mapping, retention))
+
+    @rule(at=handles, key=keys, value=values, retention=retentions)
+    def set_default(self, at: Any, key: str, value: Any, retention: Any) -> None:
+        handle, accessor = at
+        self.both(
+            lambda: accessor.set_default(key, value, **self.options(handle, retention)),
+            lambda: self.model.set_default(handle, key, value, retention),
+        )
+
+    @rule(at=handles, key=keys, value=values, retention=retentions, which=st.sampled_from(["current", "none", "old"]))
+    def compare_and_set(self, at: Any, key: str, value: Any, retention: Any, which: str) -> None:
+        handle, accessor = at
+        row = self.model.live(handle).get(key)
+        version = {"none": None, "old": "bygone", "current": row.version if row else None}[which]
+        self.both(
+            lambda: accessor.compare_and_set(key, value, version=version, **self.options(handle, retention)) and None,
+            lambda: self.model.compare_and_set(handle, key, value, version, retention),
+        )
+
+    @rule(at=handles, key=keys, by=amounts)
+    def increment(self, at: Any, key: str, by: float) -> None:
+        handle, accessor = at
+        self.both(lambda: accessor.increment(key, by), lambda: self.model.increment(handle, key, by))
+
+    @rule(at=handles, key=keys)
+    def update(self, at: Any, key: str) -> None:
+        handle, accessor = at
+
+        def fn(old: Any) -> Any:
+            return [old] if len(repr(old)) < 60 else 0
+
+        self.both(lambda: accessor.update(key, fn, "none"), lambda: self.model.update(handle, key, fn, "none"))
+
+    @rule(at=handles, key=keys, retention=retentions)
+    def touch(self, at: Any, key: str, retention: Any) -> None:
+        handle, accessor = at
+        if not isinstance(handle.owner, str):
+            self.both(
+                lambda: accessor.touch(key, retention=as_timedelta(retention)),
+                lambda: self.model.touch(handle, key, retention),
+            )
+
+    @rule(at=handles, key=keys)
+    def delete(self, at: Any, key: str) -> None:
+        handle, accessor = at
+        self.both(lambda: accessor.delete(key), lambda: self.model.delete(handle, key))
+
+    @rule(at=handles, everywhere=st.booleans())
+    def clear(self, at: Any, everywhere: bool) -> None:
+        handle, accessor = at
+        options = {} if isinstance(handle.owner, str) else {"all_map_indices": everywhere}
+        self.both(lambda: accessor.clear(**options), lambda: self.model.clear(handle, **options))
+
+    @rule(at=handles, key=keys)
+    def read(self, at: Any, key: str) -> None:
+        """What is current reads the truth; what is stale reads a stored value or raises."""
+        handle, accessor = at
+        live = {key: row.value for key, row in sorted(self.model.live(handle).items())}
+        reads: dict[str, tuple[Callable[[], Any], Any]] = {
+            "get": (lambda: accessor.get(key, "ABSENT"), live.get(key, "ABSENT")),
+            "in": (lambda: key in accessor, key in live),
+            "get_many": (lambda: accessor.get_many([key, "x"]), {key: live[key]} if key in live else {}),
+            "keys": (accessor.keys, list(live)),
+            "prefix": (lambda: accessor.keys("k"), [one for one in live if one.startswith("k")]),
+            "items": (accessor.items, list(live.items())),
+            "len": (lambda: len(accessor), len(live)),
+        }
+        stale = self.model.stale(handle)
+        for name, (call, expected) in reads.items():
+            try:
+                answer = call()
+            except StaleAttemptError:
+                assert stale
+                continue
+            assert same(answer, expected), name
+            assert not stale or (key in live and name in ("get", "in"))
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    @rule(
+        scope=scopes,
+        off=st.sampled_from([0, 0, 0, 1]),
+        state=st.sampled_from(["success", "failed", "up_for_retry", "deferred"]),
+    )
+    def finish(self, scope: TaskScope, off: int, state: str) -> None:
+        known = self.model.instances.get(scope)
+        attempt = max(1, known.attempt if known else 1) + off
+        self.both(
+            lambda: self.store.instances.finish(scope, attempt, state), lambda: self.model.finish(scope, attempt, state)
+        )
+
+    @rule(scope=scopes, keep=st.booleans())
+    def clear_instance(self, scope: TaskScope, keep: bool) -> None:
+        self.both(
+            lambda: self.store.instances.clear(scope, keep=keep) and None,
+            lambda: self.model.clear_instance(scope, keep=keep),
+        )
+
+    @rule(scope=scopes, force=st.booleans())
+    def restore(self, scope: TaskScope, force: bool) -> None:
+        self.both(lambda: self.store.instances.restore(scope, force=force), lambda: self.model.restore(scope, force=force))
+
+    @rule(run=st.sampled_from(["run", "run%"]), sure=st.sampled_from([False, False, True]))
+    def delete_run(self, run: str, sure: bool) -> None:
+        if sure:
+            self.both(lambda: self.store.instances.delete_run("dag", run), lambda: self.model.delete_run("dag", run))
+
+    @rule(by=steps)
+    def advance(self, by: int) -> None:
+        self.clock.advance(microseconds=by)
+        self.model.now += by
+
+    @rule(batch=st.sampled_from([None, 1, 2]))
+    def clean(self, batch: int | None) -> None:
+        dry = self.store.clean(dry_run=True)
+        wet = self.store.clean(batch_size=batch)
+        assert (dry.expired, dry.retired, dry.changes) == (wet.expired, wet.retired, wet.changes)
+        assert (wet.expired, wet.retired) == self.model.clean()
+
+    # -- always -------------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def everything_is_as_in_the_model(self) -> None:
+        """All keys, values, times, expiries and records are the model's; versions are new where something was written."""
+        for handle, accessor in self.people.items():
+            live = self.model.live(handle)
+            assert same(accessor.items(), [(key, live[key].value) for key in sorted(live)])
+            for key, row in live.items():
+                self.check_entry(accessor.entry(key), row)
+        for scope in SCOPES:
+            record, known = self.store.instances.get(scope), self.model.instances.get(scope)
+            assert (record is None) == (known is None)
+            if record is not None and known is not None:
+                assert (record.state, record.attempt) == (known.state, known.attempt)
+                assert to_micros(record.updated_at) == known.updated
+
+    def check_entry(self, entry: Any, row: Row) -> None:
+        """Compare one entry with its row."""
+        assert (to_micros(entry.created_at), to_micros(entry.updated_at)) == (row.created, row.updated)
+        expires = None if entry.expires_at is None else to_micros(entry.expires_at)
+        assert (expires, entry.never_expires) == (
+            row.expires if isinstance(row.expires, int) else None,
+            row.expires == "never",
+        )
+        if row.version is None:
+            assert entry.version not in self.versions
+            self.versions.add(entry.version)
+            row.version = entry.version
+        assert entry.version == row.version
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_store_does_what_the_model_does(kind: str, style: str) -> None:
+    """Any sequence of calls gives the same answers, errors and state as an independent model, on every embedded store."""
+    machine = type("Machine", (StoreMachine,), {"kind": kind, "style": style})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=150 if style == "sync" else 50,
+            stateful_step_count=40,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
