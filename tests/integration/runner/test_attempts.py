@@ -375,3 +375,22 @@ with DAG("d"):
     )
     assert project.run().code == 0
     assert [project.result("work", index) for index in (0, 1)] == [3_000_000, 1]
+
+
+def test_a_process_that_the_task_forked_records_nothing(project):
+    """Only the attempt itself records its end: a forked child that comes back from the task just leaves."""
+    project.write(
+        """
+with DAG("d"):
+    @task
+    def work():
+        if os.fork() == 0:
+            raise SystemExit(3)
+        os.wait()
+        return 5
+    work()
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 0, outcome.err
+    assert (project.state("work"), project.result("work")) == (("success", 1), 5)

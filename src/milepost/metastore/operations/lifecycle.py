@@ -104,7 +104,7 @@ def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptE
         reason = f"the recorded one is {instance.attempt}"
     else:
         reason = "none was opened"
-    return StaleAttemptError(f"attempt {attempt} of {scope} is not the current one: {reason}")
+    return StaleAttemptError(f"attempt {attempt} of {scope} is no longer current: {reason}")
 
 
 def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
