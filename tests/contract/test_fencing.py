@@ -280,3 +280,20 @@ def test_one_instances_takeover_leaves_its_siblings(store: Any) -> None:
     for one in stores[:2]:
         with pytest.raises(StaleAttemptError):
             one.set("k", 1)
+
+
+def test_a_new_incarnation_takes_the_whole_run(store: Any) -> None:
+    """S-26: a new incarnation makes the attempts of all instances of the run stale, those not opened again too."""
+    sibling = TaskScope("dag", "run", "sibling")
+    old = store.instances.open(sibling, 1, incarnation="first", inlets=[ORDERS])
+    old["task_store"].set("n", 1)
+    store.instances.open(SCOPE, 1, incarnation="second")
+    for accessor in (old["task_store"], old["asset_store"][ORDERS]):
+        for write in WRITES.values():
+            with pytest.raises(StaleAttemptError):
+                write(accessor)
+        with pytest.raises(StaleAttemptError):
+            accessor.get("n", "ABSENT")
+    assert store.task_store(sibling).keys() == []
+    assert store.asset_store(ORDERS).keys() == []
+    assert store.instances.open(sibling, 1, incarnation="second")["task_store"].get("n") is None

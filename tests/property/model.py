@@ -63,6 +63,11 @@ class Instance(Owner):
     archives: list[tuple[int, dict[str, Row]]] = field(default_factory=list)
 
 
+def run_of(scope: TaskScope) -> tuple[str, str]:
+    """Return what names a run."""
+    return scope.dag_id, scope.run_id
+
+
 @dataclass(eq=False)
 class Handle:
     """An accessor: of a task or an asset, by an attempt (`instance` and `fence`) or by nobody in particular."""
@@ -80,6 +85,8 @@ class Model:
         self.now = now
         self.instances: dict[TaskScope, Instance] = {}
         self.assets: dict[str, Owner] = {}
+        self.incarnations: dict[tuple[str, str], str | None] = {}
+        self.replaced: set[tuple[tuple[str, str], str]] = set()
 
     # -- who may, and whose keys ----------------------------------------------------------------------------------
 
@@ -97,6 +104,7 @@ class Model:
             if not create:
                 return Owner()
             self.instances[handle.owner] = Instance(updated=self.now)
+            self.incarnations.setdefault(run_of(handle.owner), None)
         return self.instances[handle.owner]
 
     def live(self, handle: Handle) -> dict[str, Row]:
@@ -189,8 +197,9 @@ class Model:
 
     # -- the life of instances ------------------------------------------------------------------------------------
 
-    def open(self, scope: TaskScope, attempt: int) -> Instance:
+    def open(self, scope: TaskScope, attempt: int, incarnation: str | None) -> Instance:
         """Begin or resume an attempt."""
+        self._settle(scope, incarnation)
         known = self.instances.get(scope)
         if known is not None and (attempt < known.attempt or attempt <= known.cleared):
             raise StaleAttemptError("taken over")
@@ -201,6 +210,26 @@ class Model:
         instance.state = "running"
         instance.updated = self.now
         return instance
+
+    def _settle(self, scope: TaskScope, incarnation: str | None) -> None:
+        """Let a new incarnation take the place of the recorded one, whose instances lose state and fence."""
+        run = run_of(scope)
+        if incarnation is not None and (run, incarnation) in self.replaced:
+            raise StaleAttemptError("replaced")
+        recorded = self.incarnations.setdefault(run, incarnation)
+        if incarnation in (None, recorded):
+            return
+        siblings = [instance for other, instance in self.instances.items() if run_of(other) == run]
+        if recorded is not None:
+            self.replaced.add((run, recorded))
+        if recorded is not None or any(instance.attempt for instance in siblings):
+            for instance in siblings:
+                self._set_aside(instance)
+                instance.fence += 1
+                instance.attempt = instance.cleared = 0
+                instance.state = "none"
+                instance.updated = self.now
+        self.incarnations[run] = incarnation
 
     def _known(self, scope: TaskScope) -> Instance:
         if scope not in self.instances:
@@ -240,22 +269,26 @@ class Model:
         instance = self._known(scope)
         if instance.state == "running":
             raise InstanceStateError("running")
-        if not instance.archives:
-            raise ArchiveNotFoundError("none")
-        _, rows = instance.archives[-1]
+        kept = [{key: row for key, row in rows.items() if row.live(self.now)} for _, rows in instance.archives]
+        back = next((rows for rows in reversed(kept) if rows), None)
+        if back is None:
+            raise ArchiveNotFoundError("none, or all of them expired")
         if any(row.live(self.now) for row in instance.rows.values()) and not force:
             raise InstanceStateError("live keys")
         self._set_aside(instance)
-        back = {key: row for key, row in rows.items() if row.live(self.now)}
         for key, row in back.items():
             instance.rows[key] = replace(row, updated=self.now, version=None)
         return len(back)
 
     def delete_run(self, dag_id: str, run_id: str) -> int:
         """Remove a run."""
-        gone = [scope for scope in self.instances if (scope.dag_id, scope.run_id) == (dag_id, run_id)]
-        if not gone:
+        run = dag_id, run_id
+        if run not in self.incarnations:
             raise RunNotFoundError("unknown")
+        incarnation = self.incarnations.pop(run)
+        if incarnation is not None:
+            self.replaced.add((run, incarnation))
+        gone = [scope for scope in self.instances if run_of(scope) == run]
         for scope in gone:
             del self.instances[scope]
         return len(gone)
