@@ -170,7 +170,9 @@ class Rows(Expansion):
         return {"": index}
 
     def at(self, positions: Mapping[str, int]) -> dict[str, Any]:
-        """Return the row at that position, under no name."""
+        """Return the row at that position, under no name; nothing if no position is asked for."""
+        if not positions:
+            return {}
         position = positions[""]
         if isinstance(self.rows, XComArg) or position >= len(self.rows):
             raise LookupError(f"the list for expand_kwargs() in the file has changed: it has no position {position}")
