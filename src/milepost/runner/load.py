@@ -9,6 +9,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
+from milepost.runner.airflow_names import explain_import, find_foreign, serve_airflow_names
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.sdk.dag import DAG, DagFactory, collecting
 from milepost.sdk.errors import DagDefinitionError
@@ -33,17 +34,21 @@ def load_dags(path: str | os.PathLike[str]) -> dict[str, DAG]:
     Raises:
         DagLoadError: The file is missing, cannot be read, raises, or defines a DAG wrongly or twice.
 
+    Where Airflow is not installed, Airflow's own import paths lead to `milepost.sdk` from then on.
+
     .. versionadded:: 0.1
     """
     file = os.path.abspath(os.fspath(path))  # noqa: PTH100 - symbolic links stay as they were given
     module = ModuleType(_module_name(file))
     module.__file__ = file
-    code = _compile(file)
+    source = _read(file)
+    code = _compile(file, source)
     folder = os.path.dirname(file)  # noqa: PTH120
     if folder not in sys.path[:1]:
         sys.path.insert(0, folder)
     # Dataclasses, type hints and pickling look a class's module up there.
     sys.modules[module.__name__] = module
+    serve_airflow_names()
     with collecting() as made:
         try:
             exec(code, module.__dict__)  # noqa: S102 - a DAG file is a program that its author asked to run
@@ -52,7 +57,9 @@ def load_dags(path: str | os.PathLike[str]) -> dict[str, DAG]:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a DAG file may also call sys.exit()
+            _refuse_foreign(file, source, module, suspect=True)
             raise DagLoadError(_describe(file, error)) from error
+    _refuse_foreign(file, source, module, suspect=not made)
     if not made:
         raise DagLoadError(_no_dags(file, module))
     return _by_id(made)
@@ -63,16 +70,27 @@ def _module_name(file: str) -> str:
     return f"milepost_dag_{digest}_{Path(file).stem}"
 
 
-def _compile(file: str) -> CodeType:
+def _read(file: str) -> bytes:
     try:
-        # No bytecode cache: it goes by the second and the size, and misses a quick edit.
-        return compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
+        return Path(file).read_bytes()
     except OSError as error:
         raise DagLoadError(f"cannot read the DAG file {file}: {error.strerror or error}") from error
+
+
+def _compile(file: str, source: bytes) -> CodeType:
+    try:
+        # No bytecode cache: it goes by the second and the size, and misses a quick edit.
+        return compile(source, file, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise DagLoadError(f"{error.filename or file}:{error.lineno or 1}: {error.msg}") from error
     except ValueError as error:  # not text, or NUL in it
         raise DagLoadError(f"{file}:1: not Python source: {error}") from error
+
+
+def _refuse_foreign(file: str, source: bytes, module: ModuleType, *, suspect: bool) -> None:
+    found = find_foreign(source, module, suspect=suspect)
+    if found is not None:
+        raise DagLoadError(f"{file}:{found}")
 
 
 def _describe(file: str, error: BaseException) -> str:
@@ -84,8 +102,12 @@ def _describe(file: str, error: BaseException) -> str:
         innermost = f"{frame.f_code.co_filename}:{line}"
         if frame.f_code.co_filename == file:
             where = innermost
+    reason = explain_import(error)
+    if reason is not None:
+        return f"{where}: {reason}"
     text = traceback.format_exception_only(type(error), error)[-1].strip()
-    origin = "" if innermost == where else f" (raised at {innermost})"
+    ours = innermost.startswith(__file__.removesuffix("runner/load.py"))
+    origin = "" if innermost == where or ours else f" (raised at {innermost})"
     return f"{where}: {text}{origin}"
 
 

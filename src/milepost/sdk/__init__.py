@@ -26,6 +26,7 @@ from milepost.sdk.options import options
 from milepost.sdk.references import XComArg
 from milepost.sdk.rules import TriggerRule
 from milepost.sdk.task import task
+from milepost.sdk.triggers import AssetWatcher, BaseEventTrigger, BaseTrigger, TriggerEvent
 
 __all__ = [
     "DAG",
@@ -35,12 +36,16 @@ __all__ = [
     "AirflowSkipException",
     "Asset",
     "AssetAlias",
+    "AssetWatcher",
+    "BaseEventTrigger",
     "BaseOperator",
+    "BaseTrigger",
     "Context",
     "DagDefinitionError",
     "FailTask",
     "SkipTask",
     "TaskGroup",
+    "TriggerEvent",
     "TriggerRule",
     "XComArg",
     "chain",
