@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,8 +41,9 @@ class Shell:
         return printed.splitlines()
 
     def run(self, name: str, run_id: str, *options: str) -> list[str]:
-        """Run a DAG file of the examples and return the lines that it printed."""
-        return self.python("-m", "milepost", "run", EXAMPLES / name, "--run-id", run_id, *options)
+        """Run a DAG file of the examples and return the lines that it printed, without the names of tasks in front."""
+        printed = self.python("-m", "milepost", "run", EXAMPLES / name, "--run-id", run_id, *options)
+        return [re.sub(r"^\[\w+(\[\d+\])?\] ", "", line) for line in printed]
 
 
 @pytest.fixture

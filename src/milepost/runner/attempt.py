@@ -294,10 +294,11 @@ def _show(spec: AttemptSpec, error: BaseException) -> None:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame on that is not Milepost's; all of it if every frame is."""
+    """Return the traceback from the first frame on that is neither Milepost's nor the event loop's; or all of it."""
     package = __file__.removesuffix("runner/attempt.py")
+    ours = (package, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))  # noqa: PTH118, PTH120 - text to compare
     part = trace
-    while part is not None and part.tb_frame.f_code.co_filename.startswith(package):
+    while part is not None and part.tb_frame.f_code.co_filename.startswith(ours):
         part = part.tb_next
     return part if part is not None else trace
 

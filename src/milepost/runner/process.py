@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from milepost.runner.plan import Start
     from milepost.runner.spec import AttemptSpec
 
-__all__ = ["AttemptProcess", "Lines", "Reaper", "launch"]
+__all__ = ["AttemptProcess", "Lines", "Reaper", "how_it_died", "launch"]
 
 _CHUNK: Final = 65_536
 
@@ -263,3 +263,11 @@ def _send(stream: IO[Any], data: bytes) -> None:
         stream.close()
     except BrokenPipeError:
         stream.close()  # it has died already, which is noticed where its end is waited for
+
+
+def how_it_died(code: int) -> str:
+    """Return what an exit code says of a process that recorded no end itself."""
+    if code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        return f"killed by {names.get(-code, f'signal {-code}')}"
+    return f"the process exited with code {code} before it recorded how it ended"

@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from milepost.progress import progress_share, progress_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from milepost.entry import InstanceRecord
     from milepost.runner.plan import Start
 
-__all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "progress_text", "row_of", "seconds_of"]
+__all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "row_of", "seconds_of"]
 
 _LOG_INTERVAL: Final = 5.0
 """Seconds between two lines about the progress of one task instance, where it is logged."""
@@ -65,32 +67,6 @@ def label(task_id: str, map_index: int) -> str:
     return task_id if map_index < 0 else f"{task_id}[{map_index}]"
 
 
-def _share(value: Any) -> float | None:
-    """Return how much is done, 0 to 1, where both numbers are known."""
-    if not isinstance(value, dict):
-        return None
-    done: Any = value.get("done")
-    total: Any = value.get("total")
-    if type(done) not in (int, float) or type(total) not in (int, float) or not total > 0:
-        return None
-    return float(min(max(done / total, 0.0), 1.0))
-
-
-def progress_text(value: Any) -> str | None:
-    """Return the value of the key ``progress`` as text; `None` if it is not of the documented shape.
-
-    Args:
-        value: ``{"done": n, "total": m, "message": "…"}``; total and message may be missing.
-    """
-    if not isinstance(value, dict) or type(value.get("done")) not in (int, float):
-        return None
-    message, share = value.get("message"), _share(value)
-    text = str(value["done"])
-    if share is not None:
-        text = f"{text}/{value['total']} ({share:.0%})"
-    return f"{text} {message}" if isinstance(message, str) and message else text
-
-
 def _cells(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
     """Return the lines of the summary; instances of a widely mapped task share one line for each state but failure."""
     sizes = Counter(row.task_id for row in rows)
@@ -109,15 +85,13 @@ class Display:
     """Logs events to standard error, one line each, and passes on what tasks print.
 
     Args:
-        prefixed: Whether lines of tasks begin with the task's name (several run at once).
         as_json: Whether standard output is for the summary as JSON alone.
     """
 
     interval: float = _LOG_INTERVAL
     """Seconds between two looks at the progress of running tasks."""
 
-    def __init__(self, *, prefixed: bool, as_json: bool) -> None:
-        self._prefixed = prefixed
+    def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._shown: dict[str, str] = {}
 
@@ -132,9 +106,9 @@ class Display:
         self._write(sys.stderr, f"{time.strftime('%H:%M:%S')} {text}")
 
     def output(self, start: Start, line: str, *, error: bool) -> None:
-        """Show a line that a task printed."""
-        text = f"[{label(start.task_id, start.map_index)}] {line}" if self._prefixed else line
-        self._write(sys.stderr if error or self._as_json else sys.stdout, text)
+        """Show a line that a task printed, with the task's name in front."""
+        stream = sys.stderr if error or self._as_json else sys.stdout
+        self._write(stream, f"[{label(start.task_id, start.map_index)}] {line}")
 
     def _write(self, stream: TextIO, text: str) -> None:
         stream.write(text + "\n")
@@ -152,7 +126,7 @@ class Display:
     def progress(self, start: Start, value: Any) -> None:
         """Show how far a running task says that it is."""
         name, text = label(start.task_id, start.map_index), progress_text(value)
-        if text is not None and self._shown.get(name) != text:
+        if text and self._shown.get(name) != text:
             self._shown[name] = text
             self.note(f"{name}: progress {text}")
 
@@ -180,8 +154,9 @@ class Display:
             ]
             self._write(sys.stdout, json.dumps({**head, "tasks": tasks}, ensure_ascii=False))
             return
-        cells = [("task", "state", "attempts", "duration"), *_cells(rows)]
-        widths = [max(len(line[column]) for line in cells) for column in range(4)]
+        # Without rows, the heads of the columns would say nothing.
+        cells = [("task", "state", "attempts", "duration"), *_cells(rows)] if rows else []
+        widths = [max(len(line[column]) for line in cells) for column in range(4)] if cells else []
         for line in cells:
             parts = (f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True))
             self._write(sys.stdout, "  ".join(parts).rstrip())
@@ -192,14 +167,13 @@ class LiveDisplay(Display):
     """Shows the running tasks with their progress at the foot of a terminal, and events above.
 
     Args:
-        prefixed: As in `Display`.
         as_json: As in `Display`.
     """
 
     interval = 0.5
 
-    def __init__(self, *, prefixed: bool, as_json: bool) -> None:
-        super().__init__(prefixed=prefixed, as_json=as_json)
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__(as_json=as_json)
         self._running: dict[str, tuple[float, Any]] = {}
         self._live: Live | None = None
 
@@ -254,13 +228,13 @@ class LiveDisplay(Display):
         now = time.monotonic()
         for name, (since, value) in self._running.items():
             text = progress_text(value)
-            share = _share(value)
+            share = progress_share(value)
             bar = ProgressBar(total=1, completed=share, width=30) if share is not None else ""
-            table.add_row(name, bar, text or "", f"{now - since:.0f} s")
+            table.add_row(name, bar, text, f"{now - since:.0f} s")
         self._live.update(table, refresh=True)
 
 
-def make_display(*, workers: int, as_json: bool) -> Display:
+def make_display(*, as_json: bool) -> Display:
     """Return the live view if standard error is a terminal, otherwise the log."""
     kind = LiveDisplay if sys.stderr.isatty() else Display
-    return kind(prefixed=workers > 1, as_json=as_json)
+    return kind(as_json=as_json)

@@ -160,7 +160,7 @@ class _Command:
             # A run that has succeeded cannot be taken; the clear makes it unfinished.
             self._clear(run_id, clear, keep_state)
         hold = Hold(self.store, self.dag.dag_id, run_id)
-        display = make_display(workers=workers, as_json=as_json)
+        display = make_display(as_json=as_json)
         run = hold.take(known, params=encode(self.params or {}, 0), logical_date=now)
         if run.state == "success":
             self._say_finished(run, display)

@@ -15,7 +15,7 @@ from milepost.runner.errors import ResultDamagedError
 from milepost.runner.graph import nodes_of
 from milepost.runner.opening import open_attempt
 from milepost.runner.plan import Expand, Plan, Settled, Start, State
-from milepost.runner.process import AttemptProcess, Reaper, launch
+from milepost.runner.process import AttemptProcess, Reaper, how_it_died, launch
 from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
 from milepost.runner.spec import AttemptSpec, ExitCode, MappedItem
@@ -324,15 +324,22 @@ class Runner:
         elif code == ExitCode.STALE:
             raise RunNotFoundError(f"run {self.run.dag_id}/{self.run.run_id} was deleted while it ran")
         else:
-            attempt.error = attempt.stop_reason or attempt.error or _how_it_died(code)
+            attempt.error = attempt.stop_reason or attempt.error or how_it_died(code)
             state = "up_for_retry" if start.retry or self.stopped_by else "failed"
             try:
                 self._record_end(attempt, scope, state, opened=bool(record and record.attempt == start.attempt))
             except StaleAttemptError:
                 return self._start_over(attempt, start.attempt)
+        self._take_recorded_time(scope, start)
         self._show_end(attempt, state)
         self.plan.finish(start.task_id, start.map_index, state, now)
         return None
+
+    def _take_recorded_time(self, scope: TaskScope, start: Start) -> None:
+        """Show the duration that is recorded, so that a later look at the run shows the same one."""
+        record = self.store.instances.get(scope)
+        if record is not None and record.attempt == start.attempt and (seconds := seconds_of(record)) is not None:
+            self.seconds[start.task_id, start.map_index] = seconds
 
     def _record_end(self, attempt: AttemptProcess, scope: TaskScope, state: State, *, opened: bool) -> None:
         """Record the end of an attempt that died before it could do so itself."""
@@ -390,10 +397,3 @@ class Runner:
                 seconds = seconds_of(record)
             rows.append(Row(*key, instance.state, instance.attempt, seconds, self.errors.get(key)))
         return rows
-
-
-def _how_it_died(code: int) -> str:
-    if code < 0:
-        names = {number.value: number.name for number in signal.Signals}
-        return f"killed by {names.get(-code, f'signal {-code}')}"
-    return f"the process exited with code {code} before it recorded how it ended"

@@ -13,6 +13,6 @@ def test_hello(project):
     shutil.copy(EXAMPLES / "hello.py", project.folder)
     outcome = project.run(name="hello.py")
     assert outcome.code == 0, outcome.err
-    greeted = [line for line in outcome.out.splitlines() if line.startswith("Hello")]
+    greeted = [line.partition("] ")[2] for line in outcome.out.splitlines() if "Hello" in line]
     assert greeted == ["Hello, Ada!", "Hello, Grace!", "Hello, Katherine!", "Hello, Margaret!"]
     assert "ConnectionError: the line went dead" in outcome.err

@@ -323,12 +323,30 @@ with DAG("d"):
     )
     err = project.run().err
     shown = err[err.index("Traceback") :].splitlines()
-    assert shown[1].strip() == f'File "{path}", line 7, in breaks'
+    assert shown[1].split() == ["[breaks]", "File", f'"{path}",', "line", "7,", "in", "breaks"]
     assert "ValueError: here" in err
 
 
+def test_traceback_of_an_async_task_shows_the_users_part(project):
+    """The traceback of a failed `async` task begins in the DAG file too: no frame of the event loop or of Milepost."""
+    path = project.write(
+        """
+with DAG("d"):
+    @task
+    async def breaks():
+        await inner()
+    async def inner():
+        raise ValueError("here")
+    breaks()
+"""
+    )
+    err = project.run().err
+    frames = [line.split("File ")[1] for line in err.splitlines() if "File " in line]
+    assert frames == [f'"{path}", line 7, in breaks', f'"{path}", line 9, in inner']
+
+
 def test_output_of_tasks(project):
-    """What a task prints goes to the same stream of the runner at once; with several workers it is marked."""
+    """What a task prints goes to the same stream of the runner, marked with the task's name, whatever the workers."""
     project.write(
         """
 import logging
@@ -342,10 +360,10 @@ with DAG("d"):
     talks()
 """
     )
-    outcome = project.run()
-    assert {"to out", "no end"} <= set(outcome.out.splitlines())
-    assert {"to err", "INFO mine: to log"} <= set(outcome.err.splitlines())
-    assert "[talks] to out" in project.run("--workers", "2", run_id="r2").out.splitlines()
+    for workers in "12":
+        outcome = project.run("--workers", workers, run_id=f"r{workers}")
+        assert {"[talks] to out", "[talks] no end"} <= set(outcome.out.splitlines())
+        assert {"[talks] to err", "[talks] INFO mine: to log"} <= set(outcome.err.splitlines())
 
 
 def test_summary_names_states_attempts_and_time(project):

@@ -10,7 +10,7 @@ import pytest
 
 from milepost.runner.holder import own_name, surely_dead
 from milepost.runner.process import Lines
-from milepost.runner.progress import Display, Row, progress_text
+from milepost.runner.progress import Display, Row
 
 
 def test_own_process_lives():
@@ -36,24 +36,6 @@ def test_reused_process_number_is_dead():
 def test_unknown_process_is_not_surely_dead(name):
     """Nothing is known of a process on another host, or of a name that is not ours."""
     assert surely_dead(name) is False
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ({"done": 1, "total": 4, "message": "rows"}, "1/4 (25%) rows"),
-        ({"done": 3}, "3"),
-        ({"done": 9, "total": 4}, "9/4 (100%)"),
-        ({"done": 1, "total": 0, "message": 5}, "1"),
-        ({"done": True}, None),
-        ({"total": 3}, None),
-        ("half", None),
-        (None, None),
-    ],
-)
-def test_progress_as_text(value, text):
-    """The documented shape is shown, with or without a total; anything else is not."""
-    assert progress_text(value) == text
 
 
 def test_lines_are_cut_wherever_the_pipe_is():
@@ -83,7 +65,7 @@ def test_summary_of_a_wide_task(capsys):
     """Of a widely mapped task the summary lists failures one by one, and counts the others."""
     rows = [Row("w", index, "failed" if index == 7 else "success", 1, 0.5, None) for index in range(30)]
     head = {"dag_id": "d", "run_id": "r", "state": "failed"}
-    Display(prefixed=False, as_json=False).summary(head, [*rows, Row("z", -1, "upstream_failed", 0, None, None)])
+    Display(as_json=False).summary(head, [*rows, Row("z", -1, "upstream_failed", 0, None, None)])
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
         "task state attempts duration",
         "w: 29 instances success",
@@ -91,3 +73,9 @@ def test_summary_of_a_wide_task(capsys):
         "z upstream_failed 0",
         "run r of DAG d: failed",
     ]
+
+
+def test_summary_without_rows(capsys):
+    """Where nothing is recorded of any task instance, the summary is one line, and no empty table."""
+    Display(as_json=False).summary({"dag_id": "d", "run_id": "r", "state": "success"}, [])
+    assert capsys.readouterr().out == "run r of DAG d: success\n"
