@@ -8,8 +8,8 @@ import typer
 
 from milepost import Store, TaskScope
 from milepost.cli.common import AsJson, Url, at_least_one, open_store, plain, say, show, table, when, whole
-from milepost.cli.progress import progress_text
 from milepost.errors import DamagedEntryError, InstanceNotFoundError, RunNotFoundError
+from milepost.progress import progress_text
 
 __all__ = ["app"]
 
@@ -75,7 +75,7 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
             one.attempt,
             when(one.opened_at),
             when(one.finished_at),
-            progress_text(progress[one.scope]),
+            progress_text(progress[one.scope], bar=True),
         )
         for one in instances
     ]
