@@ -34,7 +34,7 @@ def load_dags(path: str | os.PathLike[str]) -> dict[str, DAG]:
     Raises:
         DagLoadError: The file is missing, cannot be read, raises, or defines a DAG wrongly or twice.
 
-    Where Airflow is not installed, Airflow's own import paths lead to `milepost.sdk` from then on.
+    Where Airflow is not installed, Airflow's own import paths lead to ``milepost.sdk`` from then on.
 
     .. versionadded:: 0.1
     """
