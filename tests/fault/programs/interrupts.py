@@ -123,7 +123,7 @@ def signals() -> int:
         check()
         assert acknowledged <= task.get("n", -1) <= number
         assert task.get("many") == task.get("more")
-    assert number > 100
+    assert number > 0  # how many calls fit between two signals is a matter of speed
     return struck
 
 
