@@ -1,0 +1,119 @@
+"""What all calls share: handles, rows, versions, and the calls that every metastore needs first."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+from milepost.scopes import AssetScope, TaskScope
+
+__all__ = [
+    "PLAIN",
+    "Call",
+    "Check",
+    "Handle",
+    "Item",
+    "Now",
+    "Stored",
+    "new_version",
+]
+
+PLAIN: Final = 0
+"""The encoding of a row whose value is the JSON text itself."""
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+def new_version() -> str:
+    """Draw a version: 96 random bits, so no two writes ever share one."""
+    return os.urandom(12).hex()
+
+
+class Handle:
+    """One accessor's view of one owner of keys. Calls may cache the owner's number in it.
+
+    Args:
+        scope: The task instance or the asset.
+        writer: The writer as rows hold it (`Writer.encode`).
+        logged: Whether deletes and edits of task state go to the change log (people's do).
+        instance_id: The number of the task instance behind the calls, where an attempt makes them.
+        fence: The fence that this attempt holds; `None` with ``instance_id`` `None`: unfenced.
+        attempt: That attempt, for messages.
+        owner_id: The number under which the owner's keys are stored, once known.
+        fixed: Whether it is this owner and no other, should one be recorded anew under the scope.
+    """
+
+    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "scope", "writer")
+
+    def __init__(
+        self,
+        scope: TaskScope | AssetScope,
+        writer: str,
+        *,
+        logged: bool = False,
+        instance_id: int | None = None,
+        fence: int | None = None,
+        attempt: int | None = None,
+        owner_id: int | None = None,
+        fixed: bool = False,
+    ) -> None:
+        self.scope = scope
+        self.writer = writer
+        self.logged = logged
+        self.instance_id = instance_id
+        self.fence = fence
+        self.attempt = attempt
+        self.owner_id = owner_id
+        self.fixed = fixed
+
+
+class Stored(NamedTuple):
+    """A live row, as stored."""
+
+    key: Any
+    value: Any
+    encoding: Any
+    version: Any
+    created_at: Any
+    updated_at: Any
+    expires_at: Any
+    default_day: Any
+    writer: Any
+
+
+class Item(NamedTuple):
+    """One value to write: key, text, encoding, and the version that the writer drew."""
+
+    key: str
+    text: str
+    encoding: int
+    version: str
+
+
+class Call(Generic[R_co]):
+    """The base of all calls; ``R_co`` is what the answer is.
+
+    ``repeatable``: running the call twice in a row is as good as running it once, so that it may be sent again where nobody
+    knows whether it took effect. The others raise `OutcomeUnknownError` then.
+    """
+
+    __slots__ = ()
+    repeatable: ClassVar[bool] = True
+
+
+@dataclass(eq=False, slots=True)
+class Now(Call[int]):
+    """The instant on the clock that expiry is counted on, in microseconds UTC."""
+
+
+@dataclass(eq=False, slots=True)
+class Check(Call[None]):
+    """Make sure that the handle may write; ``record``: also record its instance if it is not recorded yet.
+
+    Raises:
+        StaleAttemptError: The attempt is not the current one.
+    """
+
+    handle: Handle
+    record: bool = False

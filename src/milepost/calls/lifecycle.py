@@ -1,0 +1,234 @@
+"""The life of task instances and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from milepost.calls.base import Call
+from milepost.entry import Archive, InstanceRecord, RunRecord, TaskOptions
+from milepost.scopes import AssetScope, TaskScope
+
+__all__ = [
+    "Archives",
+    "BeginRun",
+    "ClearInstances",
+    "Cleared",
+    "DeleteRun",
+    "Finish",
+    "GetResults",
+    "HoldRun",
+    "ListInstances",
+    "ListRuns",
+    "Open",
+    "Opened",
+    "PutResult",
+    "Restore",
+]
+
+
+@dataclass(eq=False, slots=True)
+class Opened:
+    """The answer to `Open`: what an attempt needs to work."""
+
+    instance_id: int
+    fence: int
+    inlets: list[tuple[int, str, str]]
+    outlets: list[tuple[int, str, str]]
+    warning: str | None = None
+    discarded: list[TaskScope] = field(default_factory=list)
+    """Instances whose keys went: another item, or a new incarnation of the run."""
+
+
+@dataclass(eq=False, slots=True)
+class Open(Call[Opened]):
+    """Begin or resume an attempt (SPEC section 4.2, ``open``). One transaction.
+
+    Args:
+        scope: The task instance.
+        attempt: At least 1.
+        writer: Who opens it, as rows hold it.
+        incarnation: See SPEC; `None` means the recorded one.
+        item: The fingerprint of the mapped item, or `None` for no guard.
+        item_name: A name of the item for people.
+        inlets: Concrete inlet assets.
+        outlets: Concrete outlet assets.
+        options: Options of the task, recorded with the instance.
+
+    Raises:
+        StaleAttemptError: A lower attempt, a cleared one, or a replaced incarnation.
+    """
+
+    scope: TaskScope
+    attempt: int
+    writer: str
+    incarnation: str | None = None
+    item: str | None = None
+    item_name: str | None = None
+    inlets: Sequence[AssetScope] = ()
+    outlets: Sequence[AssetScope] = ()
+    options: TaskOptions = field(default_factory=TaskOptions)
+
+
+@dataclass(eq=False, slots=True)
+class Finish(Call[bool]):
+    """End an attempt (SPEC section 4.2, ``finish``). One transaction; the same state again: nothing.
+
+    The answer is whether success dropped the keys (``clear_on_success``).
+
+    Raises:
+        StaleAttemptError: The attempt is not the current one.
+        InstanceNotFoundError: The instance was never opened.
+        InstanceStateError: It has already ended in another state.
+    """
+
+    scope: TaskScope
+    attempt: int
+    state: str
+    incarnation: str | None = None
+
+
+class Cleared(NamedTuple):
+    """The answer to `ClearInstances`: how many instances, and which of them lost their keys."""
+
+    instances: int
+    discarded: list[TaskScope]
+
+
+@dataclass(eq=False, slots=True)
+class ClearInstances(Call[Cleared]):
+    """Start over: archive or keep the keys and raise the fence, of one instance or of a whole run.
+
+    Raises:
+        InstanceNotFoundError: No such instance.
+        RunNotFoundError: No such run.
+    """
+
+    repeatable: ClassVar[bool] = False
+
+    dag_id: str
+    run_id: str
+    scope: TaskScope | None
+    keep: bool | None
+    writer: str
+
+
+@dataclass(eq=False, slots=True)
+class Archives(Call[list[Archive]]):
+    """What was set aside for an instance, newest first."""
+
+    scope: TaskScope
+
+
+@dataclass(eq=False, slots=True)
+class Restore(Call[int]):
+    """Bring an archive back (default: the newest with keys); the number of live keys it held.
+
+    Raises:
+        InstanceNotFoundError: No such instance.
+        ArchiveNotFoundError: No such archive.
+        InstanceStateError: An attempt runs, or there are live keys and ``force`` is not set.
+    """
+
+    repeatable: ClassVar[bool] = False
+
+    scope: TaskScope
+    archive: int | None
+    force: bool
+    writer: str
+
+
+@dataclass(eq=False, slots=True)
+class DeleteRun(Call[list[TaskScope]]):
+    """Remove all of a run's task rows; the instances that are gone. Asset state stays.
+
+    Raises:
+        RunNotFoundError: No such run.
+    """
+
+    repeatable: ClassVar[bool] = False
+
+    dag_id: str
+    run_id: str
+    writer: str
+
+
+@dataclass(eq=False, slots=True)
+class ListInstances(Call[list[InstanceRecord]]):
+    """Records by run (in the order of recording), task and map index; `None` selects all."""
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+    state: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class BeginRun(Call[RunRecord]):
+    """Record a run if it is new and take it for a runner until ``ttl`` seconds from now.
+
+    ``params`` and ``logical_date`` are kept from the first time. A run in state ``success`` is returned as it is, not
+    taken.
+
+    Raises:
+        RunHeldError: Another runner's hold is valid and its name is not ``dead_holder``.
+    """
+
+    dag_id: str
+    run_id: str
+    holder: str
+    ttl: float
+    params: str | None = None
+    logical_date: int | None = None
+    dead_holder: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class HoldRun(Call[None]):
+    """Renew a hold, or with ``ttl`` `None` give it up; ``state`` records how the run stands.
+
+    Raises:
+        RunHeldError: The hold is no longer ours.
+    """
+
+    dag_id: str
+    run_id: str
+    holder: str
+    ttl: float | None
+    state: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class ListRuns(Call[list[RunRecord]]):
+    """Records, latest first; `None` selects all."""
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    state: str | None = None
+    limit: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class PutResult(Call[None]):
+    """Store what an attempt returned, over any earlier result.
+
+    Raises:
+        StaleAttemptError: The attempt is not the current one.
+    """
+
+    scope: TaskScope
+    attempt: int
+    text: str
+    incarnation: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class GetResults(Call[dict[int, str]]):
+    """Results of a task in a run by map index."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int | None = None
