@@ -18,7 +18,6 @@ from tests.fault.server_helpers import DIALECTS
 from tests.support.servers import TABLES, Database, Databases
 
 SCOPE = TaskScope("d", "r", "t", -1)
-MODULES = {"postgres": "milepost.metastore.engines.postgres", "mysql": "milepost.metastore.engines.mysql"}
 
 
 @pytest.fixture(params=DIALECTS)
@@ -80,7 +79,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     table = "milepost.leases" if fresh.dialect == "postgres" else "milepost_leases"
     later = Migration(len(migrations(fresh.dialect)) + 1, "later", f"ALTER TABLE {table} ADD COLUMN note bigint;\n")
     steps = [*migrations(fresh.dialect), later]
-    monkeypatch.setattr(f"{MODULES[fresh.dialect]}.migrations", lambda _: steps)
+    monkeypatch.setattr("milepost.metastore.engines.network.migrations", lambda _: steps)
     for options in ({}, {"upgrade": False}):
         with pytest.raises(SchemaOutdatedError, match="milepost db upgrade"):
             connect(fresh.url, **options)

@@ -17,12 +17,11 @@ from milepost.errors import (
     DamagedStoreError,
     MissingDependencyError,
     SchemaOutdatedError,
-    SchemaTooNewError,
     StoreError,
     StoreUnreachableError,
 )
 from milepost.metastore.engines.network import NetworkEngine, Verdict
-from milepost.metastore.migrations import Migration, migrations
+from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
 
 try:
@@ -98,6 +97,7 @@ class MysqlEngine(NetworkEngine):
         ConfigurationError: The URL is not valid.
     """
 
+    dialect = "mysql"
     driver_error = pymysql.Error
 
     def __init__(self, url: str, *, clock: Clock) -> None:
@@ -158,60 +158,38 @@ class MysqlEngine(NetworkEngine):
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, *, upgrade: bool | None = None) -> None:
-        """Check the schema, creating it in an empty database; see `NetworkEngine.prepare`."""
-        try:
-            connection = self.open()
-        except pymysql.Error as error:
-            raise self.translate(error) from error
-        try:
-            with connection.cursor() as cursor:
-                version = self._version(cursor)
-                self.found = version if self.found is None else self.found
-                pending = migrations("mysql")
-                if version < len(pending) and (upgrade or (upgrade is None and version == 0)):
-                    self._migrate(cursor, pending)
-                    version = self._version(cursor)
-        except pymysql.Error as error:
-            raise self.translate(error) from error
-        finally:
-            connection.close()
-        if version > len(pending):
-            raise SchemaTooNewError(
-                f"{self.target} has schema {version} and this release knows {len(pending)}; upgrade Milepost to use it"
-            )
-        if version < len(pending):
-            raise SchemaOutdatedError(
-                f"{self.target} has schema {version} and needs {len(pending)}; run: milepost db upgrade"
-            )
-
-    @staticmethod
-    def _version(cursor: Any) -> int:
-        cursor.execute(
-            "SELECT count(*) FROM information_schema.tables "
-            "WHERE table_schema = database() AND table_name = 'milepost_migrations'"
-        )
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute("SELECT coalesce(max(version), 0) FROM milepost_migrations")
-        return int(cursor.fetchone()[0])
-
-    def _migrate(self, cursor: Any, pending: list[Migration]) -> None:
-        cursor.execute("SELECT GET_LOCK(%s, %s)", (_MIGRATION_LOCK, _LOCK_SECONDS))
-        if cursor.fetchone()[0] != 1:
-            raise StoreUnreachableError(f"another process has been upgrading {self.target} for over {_LOCK_SECONDS} s")
-        try:
+    def version(self, connection: Any) -> int:
+        """Return the number of the schema; 0 where there is none."""
+        with connection.cursor() as cursor:
             cursor.execute(
-                "CREATE TABLE IF NOT EXISTS milepost_migrations (version bigint NOT NULL PRIMARY KEY, "
-                "name varchar(100) NOT NULL, applied_at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB"
+                "SELECT count(*) FROM information_schema.tables "
+                "WHERE table_schema = database() AND table_name = 'milepost_migrations'"
             )
-            # Others may have been first while this one waited for the lock.
-            for step in pending[self._version(cursor) :]:
-                for statement in step.statements:
-                    cursor.execute(statement)
-                cursor.execute("INSERT INTO milepost_migrations (version, name) VALUES (%s, %s)", (step.version, step.name))
-        finally:
-            cursor.execute("SELECT RELEASE_LOCK(%s)", (_MIGRATION_LOCK,))
+            if not cursor.fetchone()[0]:
+                return 0
+            cursor.execute("SELECT coalesce(max(version), 0) FROM milepost_migrations")
+            return int(cursor.fetchone()[0])
+
+    def migrate(self, connection: Any, pending: list[Migration]) -> None:
+        """Bring the schema up to date, statement by statement; processes that do so at once take turns."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT GET_LOCK(%s, %s)", (_MIGRATION_LOCK, _LOCK_SECONDS))
+            if cursor.fetchone()[0] != 1:
+                raise StoreUnreachableError(f"another process has been upgrading {self.target} for over {_LOCK_SECONDS} s")
+            try:
+                cursor.execute(
+                    "CREATE TABLE IF NOT EXISTS milepost_migrations (version bigint NOT NULL PRIMARY KEY, "
+                    "name varchar(100) NOT NULL, applied_at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB"
+                )
+                # Others may have been first while this one waited for the lock.
+                for step in pending[self.version(connection) :]:
+                    for statement in step.statements:
+                        cursor.execute(statement)
+                    cursor.execute(
+                        "INSERT INTO milepost_migrations (version, name) VALUES (%s, %s)", (step.version, step.name)
+                    )
+            finally:
+                cursor.execute("SELECT RELEASE_LOCK(%s)", (_MIGRATION_LOCK,))
 
 
 def _answer(kind: str, cursor: Any) -> Any:

@@ -21,8 +21,9 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.clock import Clock, SystemClock
-from milepost.errors import OutcomeUnknownError, StoreClosedError
+from milepost.errors import OutcomeUnknownError, SchemaOutdatedError, SchemaTooNewError, StoreClosedError
 from milepost.metastore.engines.jobs import outcome
+from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
 
@@ -82,6 +83,7 @@ class NetworkEngine(ABC):
     """
 
     statements: dict[str, Statement]
+    dialect: str
     driver_error: type[Exception]
     begin: str = "BEGIN"
 
@@ -100,8 +102,12 @@ class NetworkEngine(ABC):
     # -- what a dialect brings --------------------------------------------------------------------------------------
 
     @abstractmethod
-    def prepare(self, *, upgrade: bool | None = None) -> None:
-        """Check the schema; create it in an empty database (`None`), upgrade it (`True`) or change nothing (`False`)."""
+    def version(self, connection: Any) -> int:
+        """Return the number of the schema; 0 where there is none."""
+
+    @abstractmethod
+    def migrate(self, connection: Any, pending: list[Migration]) -> None:
+        """Run the migrations that are missing; safe where several processes do so at once."""
 
     @abstractmethod
     def open(self) -> Any:
@@ -122,6 +128,42 @@ class NetworkEngine(ABC):
     @abstractmethod
     def translate(self, error: Exception) -> Exception:
         """Return the project's own error for one of the driver's."""
+
+    # -- schema -------------------------------------------------------------------------------------------------------
+
+    def prepare(self, *, upgrade: bool | None = None) -> None:
+        """Check the schema, creating it in an empty database.
+
+        Args:
+            upgrade: `True`: bring an older one up to date; `None`: only create; `False`: change nothing.
+
+        Raises:
+            SchemaTooNewError: A newer release wrote it.
+            SchemaOutdatedError: It has to be upgraded first.
+            StoreUnreachableError: The server cannot be reached.
+        """
+        pending = migrations(self.dialect)
+        newest = len(pending)
+        try:
+            connection = self.open()
+        except self.driver_error as error:
+            raise self.translate(error) from error
+        try:
+            version = self.version(connection)
+            self.found = version if self.found is None else self.found
+            if version < newest and (upgrade or (upgrade is None and version == 0)):
+                self.migrate(connection, pending)
+                version = self.version(connection)
+        except self.driver_error as error:
+            raise self.translate(error) from error
+        finally:
+            connection.close()
+        if version > newest:
+            raise SchemaTooNewError(
+                f"{self.target} has schema {version} and this release knows {newest}; upgrade Milepost to use it"
+            )
+        if version < newest:
+            raise SchemaOutdatedError(f"{self.target} has schema {version} and needs {newest}; run: milepost db upgrade")
 
     # -- the flow of a call -------------------------------------------------------------------------------------------
 

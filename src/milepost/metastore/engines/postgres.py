@@ -11,13 +11,12 @@ from milepost.errors import (
     DamagedStoreError,
     MissingDependencyError,
     SchemaOutdatedError,
-    SchemaTooNewError,
     StoreError,
     StoreUnreachableError,
 )
 from milepost.metastore.engines.network import Run, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine
-from milepost.metastore.migrations import Migration, migrations
+from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
 
 try:
@@ -74,6 +73,7 @@ class PostgresEngine(AsyncNetworkEngine):
         StoreUnreachableError: The server cannot be reached.
     """
 
+    dialect = "postgres"
     driver_error = psycopg.Error
 
     def __init__(self, url: str, *, clock: Clock, prepare: bool = True) -> None:
@@ -149,50 +149,16 @@ class PostgresEngine(AsyncNetworkEngine):
 
     # -- schema -------------------------------------------------------------------------------------------------------
 
-    def prepare(self, *, upgrade: bool | None = None) -> None:
-        """Check the schema, creating it in an empty database.
-
-        Args:
-            upgrade: `True`: bring an older one up to date; `None`: only create; `False`: change nothing.
-
-        Raises:
-            SchemaTooNewError: A newer release wrote it.
-            SchemaOutdatedError: It has to be upgraded first.
-            StoreUnreachableError: The server cannot be reached.
-        """
-        try:
-            connection = self.open()
-        except psycopg.Error as error:
-            raise self.translate(error) from error
-        try:
-            version = self._version(connection)
-            self.found = version if self.found is None else self.found
-            pending = migrations("postgres")
-            if version < len(pending) and (upgrade or (upgrade is None and version == 0)):
-                self._migrate(connection, pending)
-                version = self._version(connection)
-        except psycopg.Error as error:
-            raise self.translate(error) from error
-        finally:
-            connection.close()
-        if version > len(pending):
-            raise SchemaTooNewError(
-                f"{self.target} has schema {version} and this release knows {len(pending)}; upgrade Milepost to use it"
-            )
-        if version < len(pending):
-            raise SchemaOutdatedError(
-                f"{self.target} has schema {version} and needs {len(pending)}; run: milepost db upgrade"
-            )
-
-    @staticmethod
-    def _version(connection: psycopg.Connection) -> int:
+    def version(self, connection: psycopg.Connection) -> int:
+        """Return the number of the schema; 0 where there is none."""
         row = connection.execute("SELECT to_regclass('milepost.migrations') IS NOT NULL").fetchone()
         if not row or not row[0]:
             return 0
         row = connection.execute("SELECT coalesce(max(version), 0) FROM milepost.migrations").fetchone()
         return int(row[0]) if row else 0
 
-    def _migrate(self, connection: psycopg.Connection, pending: list[Migration]) -> None:
+    def migrate(self, connection: psycopg.Connection, pending: list[Migration]) -> None:
+        """Bring the schema up to date, in one transaction; processes that do so at once take turns."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
             connection.execute("CREATE SCHEMA IF NOT EXISTS milepost")
@@ -201,7 +167,7 @@ class PostgresEngine(AsyncNetworkEngine):
                 "(version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
             )
             # Others may have been first while this one waited for the lock.
-            for step in pending[self._version(connection) :]:
+            for step in pending[self.version(connection) :]:
                 for statement in step.statements:
                     connection.execute(sql.SQL(statement))
                 connection.execute(
