@@ -9,7 +9,7 @@ from typing import Any
 from milepost.sdk.errors import DagDefinitionError
 from milepost.sdk.references import RunView, XComArg
 
-__all__ = ["Expansion", "NotMappableError", "Product", "Rows", "elements"]
+__all__ = ["Expansion", "Mappable", "NotMappableError", "Product", "Rows", "elements"]
 
 
 class NotMappableError(TypeError):
@@ -177,3 +177,35 @@ class Rows(Expansion):
         if isinstance(self.rows, XComArg) or position >= len(self.rows):
             raise LookupError(f"the list for expand_kwargs() in the file has changed: it has no position {position}")
         return {"": self.rows[position]}
+
+
+class Mappable(ABC):
+    """Something that a DAG file maps over lists: a function under ``@task``, or an operator's ``partial``."""
+
+    def expand(self, **lists: Any) -> XComArg:
+        """Map over lists: one instance for every combination; the last argument changes fastest.
+
+        Args:
+            lists: For each argument a list, a dict (its pairs) or the result of a task.
+
+        Raises:
+            DagDefinitionError: An argument is unknown, not mappable, missing, or given by ``partial`` too.
+        """
+        if not lists:
+            raise DagDefinitionError("expand() needs at least one argument to map over")
+        return self._map(Product(lists))
+
+    def expand_kwargs(self, rows: Any) -> XComArg:
+        """Map over dicts of arguments: one instance for each.
+
+        Args:
+            rows: A list of dicts, or the result of a task that returns one.
+
+        Raises:
+            DagDefinitionError: As `expand`.
+        """
+        return self._map(Rows(rows))
+
+    @abstractmethod
+    def _map(self, expansion: Expansion) -> XComArg:
+        """Make the mapped task."""

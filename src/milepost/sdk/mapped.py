@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from milepost.sdk.building import detached, place, prefixed
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
-from milepost.sdk.expansion import Expansion, Product, Rows
+from milepost.sdk.expansion import Expansion, Mappable
 from milepost.sdk.location import Location, call_site
 from milepost.sdk.node import Task, link_sources
 from milepost.sdk.operator import (
@@ -91,7 +91,7 @@ class MappedTask(Task):
         return operator
 
 
-class Partial:
+class Partial(Mappable):
     """An operator class with the arguments that all mapped instances share.
 
     Args:
@@ -109,30 +109,6 @@ class Partial:
         self._extra = accepted_arguments(operator_class)
         known = operator_arguments() | set(self._extra)
         reject_unknown(f"{operator_class.__name__}.partial()", arguments, known, where)
-
-    def expand(self, **lists: Any) -> XComArg:
-        """Map over lists: one instance for every combination.
-
-        Args:
-            lists: For each argument a list, a dict (its pairs) or the result of a task.
-
-        Raises:
-            DagDefinitionError: An argument is unknown, not mappable, missing, or given by ``partial`` too.
-        """
-        if not lists:
-            raise DagDefinitionError("expand() needs at least one argument to map over")
-        return self._map(Product(lists))
-
-    def expand_kwargs(self, rows: Any) -> XComArg:
-        """Map over dicts of arguments: one instance for each.
-
-        Args:
-            rows: A list of dicts, or the result of a task that returns one.
-
-        Raises:
-            DagDefinitionError: As `expand`.
-        """
-        return self._map(Rows(rows))
 
     def _map(self, expansion: Expansion) -> XComArg:
         name, where = self.operator_class.__name__, call_site()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, overload
 from milepost.sdk.building import place
 from milepost.sdk.calling import call, check_call, returns_dict
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
-from milepost.sdk.expansion import Expansion, Product, Rows
+from milepost.sdk.expansion import Expansion, Mappable
 from milepost.sdk.location import Location, call_site
 from milepost.sdk.mapped import MappedTask
 from milepost.sdk.operator import BaseOperator, operator_arguments, refuse_template
@@ -52,7 +52,7 @@ class FunctionOperator(BaseOperator):
         return call(self.function, self.args, self.kwargs, context)
 
 
-class TaskFunction:
+class TaskFunction(Mappable):
     """A function under ``@task``: calling it in a DAG makes a task.
 
     Args:
@@ -115,30 +115,6 @@ class TaskFunction:
         """Give the arguments that all mapped instances share; `expand` gives the others."""
         check_call(self.function, (), kwargs, self._name, call_site(), complete=False)
         return TaskFunction(self.function, self._arguments, {**self._shared, **kwargs})
-
-    def expand(self, **lists: Any) -> XComArg:
-        """Map over lists: one instance for every combination; the last argument changes fastest.
-
-        Args:
-            lists: For each argument a list, a dict (its pairs) or the result of a task.
-
-        Raises:
-            DagDefinitionError: An argument is unknown, not mappable, missing, or given by ``partial`` too.
-        """
-        if not lists:
-            raise DagDefinitionError("expand() needs at least one argument to map over")
-        return self._map(Product(lists))
-
-    def expand_kwargs(self, rows: Any) -> XComArg:
-        """Map over dicts of arguments: one instance for each.
-
-        Args:
-            rows: A list of dicts, or the result of a task that returns one.
-
-        Raises:
-            DagDefinitionError: As `expand`.
-        """
-        return self._map(Rows(rows))
 
     def override(self, **arguments: Any) -> TaskFunction:
         """Return the same function with other arguments of the task.
