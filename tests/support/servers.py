@@ -26,7 +26,21 @@ _URLS = {
     "postgres": os.environ.get("MILEPOST_TEST_POSTGRES_URL") or "postgresql://postgres@127.0.0.1:5432/postgres",
     "mysql": os.environ.get("MILEPOST_TEST_MYSQL_URL") or "mysql://root@127.0.0.1:3306/mysql",
 }
-TABLES = ("entries", "changes", "results", "leases", "replaced_incarnations", "instances", "assets", "runs", "owners")
+TABLES = (
+    "asset_references",
+    "asset_aliases",
+    "deactivations",
+    "staged",
+    "entries",
+    "changes",
+    "results",
+    "leases",
+    "replaced_incarnations",
+    "instances",
+    "assets",
+    "runs",
+    "owners",
+)
 """Those that refer to others first."""
 
 

@@ -39,11 +39,11 @@ WHERE gone.updated_at < :cutoff
 
 -- old_changes_count(cutoff)
 -- Entries of the change log past their time; asset values are trimmed by number as they are written.
-SELECT count(*) FROM milepost_changes WHERE kind = 'task' AND at < :cutoff
+SELECT count(*) FROM milepost_changes WHERE kind IN ('task', 'event') AND at < :cutoff
 
 -- old_changes_delete!(cutoff, batch)
 -- One batch of them.
-DELETE FROM milepost_changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch
+DELETE FROM milepost_changes WHERE kind IN ('task', 'event') AND at < :cutoff LIMIT :batch
 
 -- expired_list(limit)
 -- The first of them, with whose they are.
@@ -73,4 +73,4 @@ ORDER BY e.owner_id, e.`key` LIMIT :limit
 SELECT r.dag_id, r.run_id, i.task_id, i.map_index, c.scope, NULL, c.`key` FROM milepost_changes AS c
 LEFT JOIN milepost_instances AS i ON i.id = c.owner_id
 LEFT JOIN milepost_runs AS r ON r.id = i.run
-WHERE c.kind = 'task' AND c.at < :cutoff ORDER BY c.id LIMIT :limit
+WHERE c.kind IN ('task', 'event') AND c.at < :cutoff ORDER BY c.id LIMIT :limit

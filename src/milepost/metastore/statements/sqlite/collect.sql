@@ -64,15 +64,15 @@ LIMIT :batch
 
 -- old_changes_count(cutoff)
 -- Entries of the change log past their time; asset values are trimmed by number as they are written.
-SELECT count(*) FROM changes WHERE kind = 'task' AND at < :cutoff
+SELECT count(*) FROM changes WHERE kind <> 'asset' AND at < :cutoff
 
 -- old_changes_list(cutoff, limit)
 -- The first of them, with whose they are; the scope of an event is a text.
 SELECT r.dag_id, r.run_id, i.task_id, i.map_index, c.scope, NULL, c.key FROM changes AS c
 LEFT JOIN instances AS i ON i.id = c.owner_id
 LEFT JOIN runs AS r ON r.id = i.run
-WHERE c.kind = 'task' AND c.at < :cutoff ORDER BY c.id LIMIT :limit
+WHERE c.kind <> 'asset' AND c.at < :cutoff ORDER BY c.id LIMIT :limit
 
 -- old_changes_delete!(cutoff, batch)
 -- One batch of them.
-DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE kind = 'task' AND at < :cutoff LIMIT :batch)
+DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE kind <> 'asset' AND at < :cutoff LIMIT :batch)
