@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from milepost.errors import InvalidKeyError, UnsupportedTypeError
+from milepost.errors import AssetNotFoundError, InvalidKeyError, UnsupportedTypeError
 from milepost.scopes import MAX_ASSET_CHARS, AssetScope, check_text
 
-__all__ = ["Asset", "AssetAlias", "AssetRef", "asset_scope", "is_alias"]
+__all__ = ["Asset", "AssetAlias", "AssetRef", "asset_scope", "is_alias", "unknown_asset"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -110,7 +110,8 @@ def asset_scope(thing: object) -> AssetScope:
         thing: An `Asset`, `AssetRef`, `AssetScope`, or one of Airflow's asset objects.
 
     Returns:
-        A scope with the names that are given; the others are `None`.
+        A scope with the names that are given; the others are `None`. One with both name and URI is that of a declared asset,
+        which a store records; any other is a reference to one.
 
     Raises:
         TypeError: Not an asset.
@@ -121,4 +122,11 @@ def asset_scope(thing: object) -> AssetScope:
     if isinstance(thing, str | type) or is_alias(thing) or not (isinstance(name, str) or isinstance(uri, str)):
         hint = "; write Asset(name=…) or Asset(uri=…)" if isinstance(thing, str) else ""
         raise UnsupportedTypeError(f"not an asset: {thing!r} ({type(thing).__name__}){hint}")
+    if name is None and any(cls.__name__ == "Dataset" for cls in type(thing).__mro__):
+        name = uri  # as in Airflow 3, where a dataset became an asset
     return AssetScope(name=name, uri=uri)
+
+
+def unknown_asset(scope: AssetScope) -> AssetNotFoundError:
+    """Return the error for a reference to an asset that nothing has declared."""
+    return AssetNotFoundError(f"no asset {scope} is known: no DAG and no store.asset_store(Asset(…)) has declared it")

@@ -67,8 +67,9 @@ class Instances:
             item: The mapped arguments, `None` if not mapped. If a clear came between and they are no longer the same, the
                 instance starts empty and its old keys are archived, with a warning.
             item_name: A name of the item, for people.
-            inlets: Assets that the task reads.
-            outlets: Assets that the task writes.
+            inlets: Assets that the task reads. An `Asset` that is not known yet is recorded. A reference to one that nothing
+                has declared is an `AssetNotFoundError` where it is used, not here.
+            outlets: Assets that the task writes; as for inlets.
             options: Options of the task, recorded with the instance.
 
         Returns:
@@ -168,9 +169,7 @@ class Instances:
             "task_store": TaskStoreAccessor(
                 self._metastore, handle(call.scope, call.writer, opened.instance_id), self._limit
             ),
-            "asset_store": AssetStoreAccessors(
-                accessors, found, [row[0] for row in opened.inlets], [row[0] for row in opened.outlets]
-            ),
+            "asset_store": AssetStoreAccessors(accessors, found, call.inlets, call.outlets),
         }
 
     def finish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:

@@ -231,14 +231,15 @@ class Store:
         return TaskStoreAccessor(self._metastore, handle, self.settings.max_value_bytes)
 
     def asset_store(self, asset: Any) -> AssetStoreAccessor:
-        """Return the accessor of an asset; an asset not known yet is recorded.
+        """Return the accessor of an asset.
 
         Args:
-            asset: An `Asset`, an `AssetScope`, or a reference by name or URI.
+            asset: An `Asset`, which is recorded if it is not known yet; or a reference to a known one: `AssetRef`, or an
+                `AssetScope` without name, URI or both.
 
         Raises:
             TypeError: Not an asset.
-            AssetNotFoundError: It is given by an id that no asset has.
+            AssetNotFoundError: A reference to an asset that nothing has declared, or an id that no asset has.
             ValueError: Its names lead to two different assets.
         """
         return self._asset(*self._metastore.call(self._find(asset)))

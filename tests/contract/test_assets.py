@@ -134,6 +134,43 @@ def test_identity_by_name_by_uri_and_by_both(store: Any) -> None:
         store.asset_store(AssetScope(asset_id=number, name="other"))
 
 
+def test_a_reference_records_no_asset(store: Any) -> None:
+    """A reference to an asset that nothing has declared is a KeyError where it is used, and records nothing."""
+    references = (Asset.ref(name="x"), Asset.ref(uri="s3://x"), AssetScope(name="x"), AssetScope(asset_id=10**6))
+    for reference in references:
+        with pytest.raises(AssetNotFoundError, match=r"no asset (x|s3://x) is known|no asset has the id"):
+            store.asset_store(reference)
+    assets = assets_of(store, inlets=references)
+    assert (len(assets), list(assets), bool(assets)) == (0, [], False)
+    for reference in references:
+        assert reference not in assets
+        with pytest.raises(AssetNotFoundError, match="is known"):
+            assets[reference]
+    assert store.stats().assets == 0
+
+
+def test_the_shorthand_counts_references_that_lead_nowhere(store: Any) -> None:
+    """The shorthand means the only inlet: an unknown one is a KeyError, never replaced by another asset."""
+    alone = assets_of(store, inlets=[Asset.ref(name="x")], outlets=[A])
+    with pytest.raises(AssetNotFoundError, match="no asset x is known"):
+        alone.get("k")
+    beside = store.instances.open(SCOPE, 2, inlets=[Asset.ref(name="x"), B])["asset_store"]
+    with pytest.raises(InvalidValueError, match="exactly one inlet"):
+        beside.get("k")
+    assert beside[B].get("k") is None
+    outlet = store.instances.open(SCOPE, 3, outlets=[Asset.ref(name="x")])["asset_store"]
+    with pytest.raises(AssetNotFoundError, match="no asset x is known"):
+        outlet.set("k", 1)
+
+
+def test_a_reference_finds_what_is_declared_beside_it(store: Any) -> None:
+    """An inlet that refers to what the same task declares as its outlet is found; both are one asset."""
+    assets = assets_of(store, inlets=[Asset.ref(name="a")], outlets=[A])
+    assets.set("k", 1)
+    assert len(assets) == 1
+    assert store.asset_store(Asset.ref(uri="s3://a")).get("k") == 1
+
+
 def test_every_asset_write_is_logged_with_its_writer(store: Any) -> None:
     """Each asset write puts the previous value into the change log and records its writer on the row."""
     task = assets_of(store, outlets=[A])

@@ -180,7 +180,10 @@ def test_assets_fill_the_missing_name() -> None:
 
 
 def test_what_counts_as_an_asset() -> None:
-    """Assets, references and scopes are assets, and so is what has Airflow's attributes; texts, classes, aliases are not."""
+    """Assets, references and scopes are assets, and so is what has Airflow's attributes; texts, classes, aliases are not.
+
+    A dataset of Airflow 2 has its URI for a name.
+    """
 
     class Dataset:
         uri = "s3://x"
@@ -191,7 +194,7 @@ def test_what_counts_as_an_asset() -> None:
     assert asset_scope(Asset("a", "b")) == AssetScope(name="a", uri="b")
     assert asset_scope(AssetRef(uri="b")) == AssetScope(uri="b")
     assert asset_scope(AssetScope(7)) == AssetScope(7)
-    assert asset_scope(Dataset()) == AssetScope(uri="s3://x")
+    assert asset_scope(Dataset()) == AssetScope(name="s3://x", uri="s3://x")
     assert is_alias(AssetAlias("x"))
     assert is_alias(DatasetAlias())
     assert not is_alias(Asset("x"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from milepost.accessors.asset import AssetStoreAccessor
-from milepost.assets import Asset, asset_scope, is_alias
+from milepost.assets import Asset, asset_scope, is_alias, unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError, UnsupportedTypeError
 from milepost.scopes import AssetScope
 
@@ -25,8 +25,8 @@ class AssetStoreAccessors:
     Args:
         accessors: The accessors by the number of their asset.
         names: Name and URI of each.
-        inlets: Numbers of the concrete inlets.
-        outlets: Numbers of the concrete outlets.
+        inlets: The concrete inlets as they were given; one that is not among ``names`` is a reference to an unknown asset.
+        outlets: The concrete outlets, likewise.
 
     .. versionadded:: 0.1
     """
@@ -35,13 +35,17 @@ class AssetStoreAccessors:
         self,
         accessors: Mapping[int, AssetStoreAccessor],
         names: Mapping[int, tuple[str, str]],
-        inlets: Sequence[int],
-        outlets: Sequence[int],
+        inlets: Sequence[AssetScope],
+        outlets: Sequence[AssetScope],
     ) -> None:
         self._accessors = dict(accessors)
         self._names = dict(names)
-        self._inlets = tuple(dict.fromkeys(inlets))
-        self._outlets = tuple(dict.fromkeys(outlets))
+        self._inlets = self._numbered(inlets)
+        self._outlets = self._numbered(outlets)
+
+    def _numbered(self, scopes: Sequence[AssetScope]) -> tuple[int | AssetScope, ...]:
+        """Return the numbers of assets, each once; a reference to an unknown one stays as it is."""
+        return tuple(dict.fromkeys(next(iter(self._matching(scope)), scope) for scope in scopes))
 
     def __repr__(self) -> str:
         return f"<AssetStoreAccessors {', '.join(self._labels()) or 'of no asset'}>"
@@ -68,7 +72,7 @@ class AssetStoreAccessors:
 
         Raises:
             TypeError: Not an asset.
-            KeyError: Not one of the task's assets.
+            KeyError: Not one of the task's assets, or a reference to an asset that nothing has declared.
             ValueError: It fits two of them.
         """
         if is_alias(asset):
@@ -76,6 +80,8 @@ class AssetStoreAccessors:
         scope = asset_scope(asset)
         found = self._matching(scope)
         if not found:
+            if scope in self._inlets or scope in self._outlets:
+                raise unknown_asset(scope)
             known = ", ".join(self._labels()) or "none"
             raise AssetNotFoundError(f"{scope} is not an inlet or outlet of this task; its assets: {known}")
         if len(found) > 1:
@@ -92,11 +98,12 @@ class AssetStoreAccessors:
         return iter([Asset(name, uri) for name, uri in self._names.values()])
 
     def _only(self, method: str) -> AssetStoreAccessor:
-        for numbers in (self._inlets, self._outlets):
-            if len(numbers) == 1:
-                return self._accessors[numbers[0]]
-            if numbers:
-                break
+        assets = self._inlets or self._outlets
+        if len(assets) == 1:
+            only = assets[0]
+            if isinstance(only, AssetScope):
+                raise unknown_asset(only)
+            return self._accessors[only]
         known = ", ".join(self._labels()) or "none"
         raise InvalidValueError(
             f"asset_store.{method} needs exactly one inlet, or no inlet and exactly one outlet; "

@@ -184,6 +184,8 @@ class PastRun(Call[tuple[TaskScope, int]]):
 class FindAsset(Call[tuple[int, str, str]]):
     """Number, name and URI of an asset; ``register``: record it as active if it is unknown.
 
+    Only a scope with both name and URI, that of a declared asset, is recorded; any other is a reference to one.
+
     Raises:
         AssetNotFoundError: Unknown.
         ValueError: The names given lead to two different assets.

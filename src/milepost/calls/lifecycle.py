@@ -35,6 +35,7 @@ class Opened:
     instance_id: int
     fence: int
     inlets: list[tuple[int, str, str]]
+    """Number, name and URI of each; references to assets that nobody has declared are left out, here and among outlets."""
     outlets: list[tuple[int, str, str]]
     warning: str | None = None
     discarded: list[TaskScope] = field(default_factory=list)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from milepost import calls
+from milepost.assets import unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope
 
-__all__ = ["asset_hash", "find", "register_all"]
+__all__ = ["asset_hash", "find", "find_all"]
 
 Found = tuple[int, str, str]
 
@@ -25,12 +26,21 @@ def find(call: calls.FindAsset, _: Environment) -> Operation[Found]:
     return (yield from _find(call.scope, register=call.register))
 
 
-def register_all(scopes: Sequence[AssetScope]) -> Operation[list[Found]]:
-    """Find assets, recording the unknown ones."""
-    found = []
-    for scope in scopes:
-        found.append((yield from _find(scope, register=True)))  # noqa: PERF401  (no comprehension may yield)
+def find_all(scopes: Sequence[AssetScope]) -> Operation[dict[AssetScope, Found]]:
+    """Find assets, recording those that are declared and unknown; references to unknown ones are left out."""
+    found: dict[AssetScope, Found] = {}
+    # A reference may lead to what is declared beside it.
+    for scope in sorted(dict.fromkeys(scopes), key=lambda scope: not _is_declared(scope)):
+        try:
+            found[scope] = yield from _find(scope, register=True)
+        except AssetNotFoundError:
+            continue  # an error where it is used, not for tasks that never touch it
     return found
+
+
+def _is_declared(scope: AssetScope) -> bool:
+    """Tell a declared asset, which has both names, from a reference to one."""
+    return scope.name is not None and scope.uri is not None
 
 
 def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
@@ -48,9 +58,8 @@ def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
         raise InvalidValueError(f"{scope} leads to {len(rows)} different assets: {several}; give both name and URI")
     if rows:
         return rows[0]  # type: ignore[no-any-return]
-    if not register:
-        raise AssetNotFoundError(f"no asset {scope} is known here; it is recorded by its first use in a DAG or a store")
-    name, uri = name or uri or "", uri or name or ""
+    if not register or name is None or uri is None:
+        raise unknown_asset(scope)
     number = yield "owner_new", ("asset",)
     yield "asset_insert", (number, asset_hash(name, uri), name, uri)
     return number, name, uri

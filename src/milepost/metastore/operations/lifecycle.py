@@ -9,7 +9,7 @@ from milepost import calls
 from milepost.calls import new_version
 from milepost.entry import Writer
 from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoundError, StaleAttemptError
-from milepost.metastore.operations.assets import register_all
+from milepost.metastore.operations.assets import find_all
 from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
 from milepost.metastore.operations.instances import unknown
 from milepost.scopes import TaskScope, run_hash
@@ -86,8 +86,8 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
             options.on_clear,
         ),
     )
-    inlets = yield from register_all(call.inlets)
-    outlets = yield from register_all(call.outlets)
+    found = yield from find_all([*call.inlets, *call.outlets])
+    inlets, outlets = ([found[one] for one in scopes if one in found] for scopes in (call.inlets, call.outlets))
     return calls.Opened(instance.id, fence, inlets, outlets, warning, discarded)
 
 
