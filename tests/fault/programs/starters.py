@@ -33,13 +33,12 @@ def s13(name: str) -> None:
 
 
 def cleaner(name: str) -> None:
-    """Collect garbage in a loop until told to stop."""
-    rounds = 0
+    """Collect garbage in a loop until told to stop, at least once: a busy machine may let the others finish first."""
     with milepost.connect(f"sqlite:///{sys.stdin.readline().rstrip()}") as store:
+        store.clean()
         while not select.select([sys.stdin], [], [], 0)[0]:
             store.clean()
-            rounds += 1
-    print(rounds, flush=True)
+    print("done", flush=True)
 
 
 if __name__ == "__main__":
