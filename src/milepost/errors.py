@@ -126,7 +126,7 @@ class ArchiveNotFoundError(NotFoundError):
 
 
 class AssetNotFoundError(NotFoundError):
-    """No such asset is known here; the message names those that are."""
+    """No such asset is known here, or it is not one of this task's; then the message names those that are."""
 
 
 class ConflictError(MilepostError):

@@ -54,7 +54,7 @@ def parse_retention(retention: timedelta | None) -> Retention:
         return NEVER
     micros = retention // _MICROSECOND
     if micros <= 0:
-        raise InvalidValueError(f"retention must be longer than zero, got {retention}; use delete() to drop a key")
+        raise InvalidValueError(f"retention must be longer than zero, got {retention}; delete the key instead")
     return micros
 
 

@@ -224,7 +224,7 @@ def _cast_for(value: object) -> str:
 def _explain(value: Any) -> None:
     """Walk depth first without recursion and raise for the first bad element."""
     if value is None:
-        raise InvalidValueError("the value is None, which means absent here; use delete() to drop a key")
+        raise InvalidValueError("the value is None (null in JSON), which means absent here; delete the key instead")
     todo: list[tuple[Any, str, int, tuple[int, ...]]] = [(value, "value", 0, ())]
     while todo:
         item, path, depth, above = todo.pop()

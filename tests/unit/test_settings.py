@@ -80,7 +80,9 @@ BAD = [
     ("on_clear", "forget", "discard, keep"),
     ("synchronous", "off", "full, normal"),
     ("url", "", "not empty"),
-    ("url", 5, "not empty"),
+    ("url", 5, "a text, not int"),
+    ("url", "a.db", "sqlite:///a.db"),
+    ("url", "sqlite://a.db", "sqlite:///a.db"),
 ]
 
 
@@ -97,6 +99,19 @@ def test_s17_bad_values_name_their_place(empty: dict[str, str], name: str, value
         file.write_text(f"[state_store]\n{name} = {value}\n")
         with pytest.raises(ConfigurationError, match=rf"{file}.*{name} must be.*{said}"):
             load_settings({}, empty)
+
+
+def test_a_path_is_no_url(empty: dict[str, str]) -> None:
+    """A `Path` as url is an error that shows the URL to write."""
+    with pytest.raises(ConfigurationError, match="must be a text such as sqlite:////data/a.db"):
+        load_settings({"url": Path("/data/a.db")}, empty)
+
+
+def test_a_password_in_a_bad_url_is_not_shown(empty: dict[str, str]) -> None:
+    """The error about a bad url masks its password."""
+    with pytest.raises(ConfigurationError, match="sqlite:///FILE") as caught:
+        load_settings({"url": "sqlite://u:secret@h/a.db"}, empty)
+    assert "secret" not in str(caught.value)
 
 
 def test_unknown_options_name_their_place(empty: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from milepost import __version__
 from milepost.cli import asset_store, configuration, doctor, maintenance, run, runs, task_store, transfer
 from milepost.cli.common import fail, say
 from milepost.cli.exits import Exit, exit_of
-from milepost.errors import MilepostError
+from milepost.errors import ConfigurationError, MilepostError
 
 __all__ = ["app", "main"]
 
@@ -113,7 +113,8 @@ def _run(arguments: list[str]) -> int:
     except MilepostError as error:
         if os.environ.get("MILEPOST_DEBUG"):
             raise
-        fail(str(error))
+        # The one setting that commands take as an argument.
+        fail(str(error).replace("argument: url", "--url", 1) if isinstance(error, ConfigurationError) else str(error))
         return exit_of(error)
     except Exception as error:
         # A user's backend may raise anything; people get one line, not a traceback.

@@ -8,42 +8,49 @@ import typer
 
 from milepost import AssetScope, AssetStoreAccessor, Store
 from milepost.calls import FindAsset
-from milepost.cli.common import AsJson, Url, open_store, parse_value
+from milepost.cli.common import AsJson, Url, advise, open_store, parse_value
 from milepost.cli.task_store import print_entry, print_pairs
+from milepost.errors import AssetNotFoundError, InvalidValueError
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Look at and edit the state of assets.", no_args_is_help=True)
 
 AssetName = Annotated[str, typer.Argument(metavar="ASSET", help="Name or URI.")]
+AssetUri = Annotated[
+    str | None, typer.Option("--uri", metavar="URI", help="Its URI, where several assets have the name ASSET.")
+]
 Key = Annotated[str, typer.Argument(metavar="KEY")]
 
 
-def _accessor(store: Store, asset: str, *, create: bool = False) -> AssetStoreAccessor:
-    """Return the accessor of an asset by name or URI.
+def _accessor(store: Store, asset: str, uri: str | None, *, create: bool = False) -> AssetStoreAccessor:
+    """Return the accessor of an asset by name or URI, or by both.
 
     Raises:
         AssetNotFoundError: It is unknown and ``create`` is not set.
+        InvalidValueError: It leads to several assets.
     """
-    scope = AssetScope(name=asset, uri=asset)
-    if not create:
-        scope = AssetScope(*store.metastore.call(FindAsset(scope)))
-    return store.asset_store(scope)
+    scope = AssetScope(name=asset, uri=asset if uri is None else uri)
+    with advise(InvalidValueError, "at the command line: NAME --uri URI"):
+        if not create:
+            scope = AssetScope(*store.metastore.call(FindAsset(scope)))
+        return store.asset_store(scope)
 
 
 @app.command("list")
 def list_keys(
     asset: AssetName,
+    uri: AssetUri = None,
     prefix: Annotated[str, typer.Option("--prefix", help="Only keys that start with this text.")] = "",
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
     """List the keys of an asset with their values.
 
-    Example: milepost asset-store list flights_table
+    Examples: milepost asset-store list flights_table · … list flights_table --uri s3://new/flights
     """
     with open_store(url) as store:
-        pairs = _accessor(store, asset).items(prefix)
+        pairs = _accessor(store, asset, uri).items(prefix)
     print_pairs(pairs, as_json=as_json)
 
 
@@ -51,6 +58,7 @@ def list_keys(
 def get(
     asset: AssetName,
     key: Key,
+    uri: AssetUri = None,
     string: Annotated[bool, typer.Option("--string", help="Print a string as it is, without quotes.")] = False,
     url: Url = None,
     as_json: AsJson = False,
@@ -60,7 +68,7 @@ def get(
     Example: milepost asset-store get flights_table watermark
     """
     with open_store(url) as store:
-        print_entry(_accessor(store, asset), key, string=string, as_json=as_json)
+        print_entry(_accessor(store, asset, uri), key, string=string, as_json=as_json)
 
 
 @app.command("set", context_settings={"ignore_unknown_options": True})
@@ -68,6 +76,7 @@ def set_value(
     asset: AssetName,
     key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON; - reads standard input.")],
+    uri: AssetUri = None,
     string: Annotated[bool, typer.Option("--string", help="VALUE is text, stored as a string as it is.")] = False,
     create: Annotated[bool, typer.Option("--create", help="Record the asset if it is unknown.")] = False,
     version: Annotated[
@@ -80,8 +89,8 @@ def set_value(
     Example: milepost asset-store set flights_table watermark --string 2013-11-30
     """
     parsed = parse_value(value, string=string)
-    with open_store(url) as store:
-        accessor = _accessor(store, asset, create=create)
+    with advise(AssetNotFoundError, "--create records it"), open_store(url, create=create) as store:
+        accessor = _accessor(store, asset, uri, create=create)
         if version is None:
             accessor.set(key, parsed)
         else:
@@ -89,20 +98,20 @@ def set_value(
 
 
 @app.command("delete")
-def delete(asset: AssetName, key: Key, url: Url = None) -> None:
+def delete(asset: AssetName, key: Key, uri: AssetUri = None, url: Url = None) -> None:
     """Drop a key.
 
     Example: milepost asset-store delete flights_table watermark
     """
     with open_store(url) as store:
-        _accessor(store, asset).delete(key)
+        _accessor(store, asset, uri).delete(key)
 
 
 @app.command("clear")
-def clear(asset: AssetName, url: Url = None) -> None:
+def clear(asset: AssetName, uri: AssetUri = None, url: Url = None) -> None:
     """Drop all keys of an asset.
 
     Example: milepost asset-store clear flights_table
     """
     with open_store(url) as store:
-        _accessor(store, asset).clear()
+        _accessor(store, asset, uri).clear()

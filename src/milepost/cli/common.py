@@ -9,21 +9,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from milepost import NEVER_EXPIRE, Store, TaskScope, Writer, connect
-from milepost.errors import InstanceNotFoundError, InvalidValueError
+from milepost.config import load_settings
+from milepost.errors import InstanceNotFoundError, InvalidValueError, MilepostError, StoreUnreachableError
+from milepost.store import sqlite_path
 from milepost.values import loads_strict
 
 __all__ = [
     "AsJson",
     "MapIndex",
     "Url",
+    "advise",
     "at_least_one",
     "data",
     "fail",
+    "is_there",
     "known_instance",
     "open_store",
     "parse_retention_text",
@@ -64,10 +69,47 @@ MapIndex = Annotated[
 
 
 @contextmanager
-def open_store(url: str | None, *, migrate: bool = False) -> Iterator[Store]:
-    """Open the store as the command line, so that edits are on record as its."""
-    with connect(url, writer=Writer("cli"), migrate=migrate) as store:
+def open_store(url: str | None, *, create: bool = False, migrate: bool = False) -> Iterator[Store]:
+    """Open the store as the command line, so that edits are on record as its.
+
+    Args:
+        url: What ``--url`` says.
+        create: Whether to make a store where none is; otherwise a mistyped name is an error and leaves nothing behind.
+        migrate: As in `connect`.
+
+    Raises:
+        StoreUnreachableError: There is none, and ``create`` is not set.
+    """
+    path = _file(url)
+    if not create and path is not None and not is_there(url):
+        raise StoreUnreachableError(f"there is no store {path}; --url names another, a run or --create makes a new one")
+    # A file is brought up to date by every use, a server by `db upgrade` only.
+    with connect(url, writer=Writer("cli"), upgrade=create or path is not None, migrate=migrate) as store:
         yield store
+
+
+def is_there(url: str | None) -> bool:
+    """Tell whether a store is there; one on a server is taken to be."""
+    path = _file(url)
+    try:
+        return path is None or path.exists()
+    except OSError as error:
+        raise StoreUnreachableError(f"cannot open the store {path}: {error.strerror or error}") from error
+
+
+def _file(url: str | None) -> Path | None:
+    named = load_settings({"url": url}).url
+    return sqlite_path(named) if named.startswith("sqlite:///") else None
+
+
+@contextmanager
+def advise(kind: type[MilepostError], advice: str) -> Iterator[None]:
+    """Add to an error of one kind what to do about it at the command line."""
+    try:
+        yield
+    except kind as error:
+        error.args = (f"{error}; {advice}",)
+        raise
 
 
 def say(text: str = "") -> None:

@@ -29,7 +29,10 @@ def show_settings(url: Url = None, as_json: AsJson = False) -> None:
     Example: milepost config show --json
     """
     found = {
-        name: {"value": mask_url(one.value) if name == "url" else one.value, "source": one.source}
+        name: {
+            "value": mask_url(one.value) if name == "url" else one.value,
+            "source": "--url" if one.source == "argument" else one.source,
+        }
         for name, one in resolve({"url": url}).items()
     }
     if as_json:

@@ -92,7 +92,7 @@ def _checks(url: str | None) -> Iterator[Check]:
         return
     changed = [name for name, one in found.items() if one.source != "default" and name != "url"]
     yield Check("configuration", "ok", f"{path or 'no file'}; set: {', '.join(changed) or 'nothing'}")
-    yield Check("store", "ok", f"{mask_url(settings.url)} (from {found['url'].source})")
+    yield Check("store", "ok", f"{mask_url(settings.url)} (from {'--url' if url else found['url'].source})")
     if settings.url.startswith("sqlite:///"):
         try:
             checks = list(_file(sqlite_path(settings.url)))

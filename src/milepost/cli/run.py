@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.common import AsJson, Url, at_least_one
+from milepost.cli.common import AsJson, Url, advise, at_least_one
 from milepost.errors import InvalidValueError
 from milepost.values import loads_strict
 
@@ -60,7 +60,8 @@ def run(
 def _params(text: str | None) -> dict[str, object] | None:
     if text is None:
         return None
-    parsed = loads_strict(text)
+    with advise(InvalidValueError, """--params takes a JSON object, such as '{"day": "2026-01-31"}'"""):
+        parsed = loads_strict(text)
     if not isinstance(parsed, dict):
         raise InvalidValueError(f"--params must be a JSON object, got {text!r}")
     return parsed

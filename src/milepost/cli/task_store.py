@@ -12,6 +12,7 @@ from milepost.cli.common import (
     AsJson,
     MapIndex,
     Url,
+    advise,
     known_instance,
     open_store,
     parse_retention_text,
@@ -151,7 +152,7 @@ def set_value(
     """
     scope = TaskScope(dag, run, task, map_index)
     parsed, lasting = parse_value(value, string=string), parse_retention_text(retention)
-    with open_store(url) as store:
+    with advise(InstanceNotFoundError, "--create records it"), open_store(url, create=create) as store:
         if not create:
             known_instance(store, scope)
         accessor = store.task_store(scope)

@@ -13,8 +13,9 @@ from typing import IO, Annotated
 import typer
 
 from milepost import TransferReport, connect
-from milepost.cli.common import AsJson, Url, fail, open_store, say, show, table
+from milepost.cli.common import AsJson, Url, fail, is_there, open_store, say, show, table
 from milepost.cli.exits import Exit
+from milepost.transfer import checked, fill
 
 __all__ = ["register"]
 
@@ -95,8 +96,8 @@ def import_(
     Example: milepost import state.jsonl --url postgresql://localhost/milepost
     """
     try:
-        with _source(file) as stream, open_store(url) as store:
-            report = store.import_(stream)
+        with _source(file) as stream:
+            report = _import(stream, url)
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror or error}")
         return Exit.USAGE
@@ -105,6 +106,15 @@ def import_(
     else:
         _print(report, "imported, and found again in the store:")
     return Exit.OK
+
+
+def _import(stream: IO[bytes], url: str | None) -> TransferReport:
+    if is_there(url):
+        with open_store(url, create=True) as store:
+            return store.import_(stream)
+    # What is refused leaves no new store behind.
+    with checked(stream) as whole, open_store(url, create=True) as store:
+        return fill(store.metastore, whole)
 
 
 @contextmanager

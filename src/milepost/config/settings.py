@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import PurePath
 from typing import Any
 
 from milepost.errors import ConfigurationError
@@ -60,11 +61,26 @@ def _flag(raw: Any) -> bool:
 
 
 def _text(raw: Any) -> str:
-    if not isinstance(raw, str) or not raw.strip():
+    if not isinstance(raw, str):
+        raise ValueError(f"must be a text, not {type(raw).__name__}")  # noqa: TRY004
+    if not raw.strip():
         raise ValueError("must be a text that is not empty")
     if "\0" in raw or "%00" in raw:
         raise ValueError("must not contain NUL")
     return raw.strip()
+
+
+def _url(raw: Any) -> str:
+    if isinstance(raw, PurePath):
+        raise ValueError(f"must be a text such as sqlite:///{raw}")  # noqa: TRY004
+    url = _text(raw)
+    scheme, colon, rest = url.partition(":")
+    if not colon or len(scheme) == 1:  # no scheme, or the drive of a Windows path
+        raise ValueError(f"must be a URL; for a file write sqlite:///{url}")
+    if scheme == "sqlite" and not rest.startswith("///"):
+        file = "FILE" if "@" in rest else rest.lstrip("/")  # perhaps a password stands before it
+        raise ValueError(f"must be written with three slashes: sqlite:///{file}")
+    return url
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +103,7 @@ class Option:
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("url", None, _text, "where state is kept; default: a SQLite file in the user's state folder"),
+        Option("url", None, _url, "where state is kept; default: a SQLite file in the user's state folder"),
         Option("backend", None, _text, "dotted path of a BaseStateBackend subclass that keeps the entries"),
         Option("default_retention_days", 30, _number(0), "days after the last update; 0: no default expiry"),
         Option("clear_on_success", False, _flag, "drop an instance's keys when it succeeds"),
@@ -174,4 +190,5 @@ def parse_option(name: str, raw: Any, place: str) -> Any:
     try:
         return OPTIONS[name].parse(raw)
     except ValueError as error:
-        raise ConfigurationError(f"{place}: {name} {error}, got {raw!r}") from None
+        got = mask_url(raw) if name == "url" and isinstance(raw, str) else raw
+        raise ConfigurationError(f"{place}: {name} {error}, got {got!r}") from None

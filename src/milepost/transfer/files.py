@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from milepost import calls
 from milepost.abc import Metastore
@@ -175,16 +175,50 @@ def import_(metastore: Metastore, stream: IO[bytes], check: Check = _go_on) -> T
         BackendUnsupportedError: A ``[state_store] backend`` keeps the entries.
     """
     _binary(stream)
-    _whole(metastore, "imported")
-    if holds := metastore.call(calls.Holdings()):
-        raise ConflictError(f"an import fills an empty store, and this one holds {', '.join(holds)}; name a new one")
+    _refuse_full(metastore)  # before minutes are spent on the file
+    with checked(stream, check) as file:
+        return _fill(metastore, file, check)
+
+
+class Checked(NamedTuple):
+    """An export that was read to its end and found whole.
+
+    Args:
+        file: It, at its beginning.
+        read: What is in it.
+    """
+
+    file: IO[bytes]
+    read: TransferReport
+
+
+@contextmanager
+def checked(stream: IO[bytes], check: Check = _go_on) -> Iterator[Checked]:
+    """Read the whole of an export, and give it to be read again; arguments and errors as in `import_`."""
     with _twice(stream) as file:
         start = file.tell()
         read = TransferReport(*_read(file, check, _nothing))
         file.seek(start)
-        batch = _Batch(metastore)
-        counts, sha256 = _read(file, check, batch.add)
-        batch.flush()
+        yield Checked(file, read)
+
+
+def _refuse_full(metastore: Metastore) -> None:
+    _whole(metastore, "imported")
+    if holds := metastore.call(calls.Holdings()):
+        raise ConflictError(f"an import fills an empty store, and this one holds {', '.join(holds)}; name a new one")
+
+
+def fill(metastore: Metastore, export_: Checked, check: Check = _go_on) -> TransferReport:
+    """Fill an empty store from an export that was checked; arguments, answer and errors as in `import_`."""
+    _refuse_full(metastore)
+    return _fill(metastore, export_, check)
+
+
+def _fill(metastore: Metastore, export_: Checked, check: Check) -> TransferReport:
+    read = export_.read
+    batch = _Batch(metastore)
+    counts, sha256 = _read(export_.file, check, batch.add)
+    batch.flush()
     found = _rows(metastore, lambda _: None, check)
     if (counts, sha256) != (read.counts, read.sha256) or (found.counts, found.sha256) != (read.counts, read.sha256):
         differing = [f"{found.counts[kind]} {kind} rows for {n}" for kind, n in counts.items() if found.counts[kind] != n]

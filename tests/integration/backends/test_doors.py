@@ -161,6 +161,7 @@ def test_the_command_line_works(own: Cli, folder: Path) -> None:
 
 def test_the_command_line_warns_once(own: Cli) -> None:
     """One warning on standard error names the backend and what it cannot do."""
+    connect(own.url).close()
     _, out, err = own.raw("runs", "list", "--json")
     assert (json.loads(out), err.decode().count(WARNING)) == ([], 1)
 
@@ -176,6 +177,7 @@ def test_the_command_line_names_what_is_missing(folder: Path, own: Cli) -> None:
 
 def test_clean_says_what_became_of_the_backend(folder: Path, own: Cli) -> None:
     """`clean` tells whether the backend was asked or skipped, in its JSON too."""
+    connect(own.url).close()
     assert f"removed by cleanup() of the backend {COLLECTING}" in run(own, "clean")
     configured(own, PLAIN, folder)
     assert json.loads(run(own, "clean", "--json"))["backend"] == f"skipped: the backend {PLAIN} has no cleanup()"

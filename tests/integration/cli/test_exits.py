@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from milepost import Store, TaskScope, __version__, connect
+from milepost import Asset, Store, TaskScope, __version__, connect
 from tests.conftest import Require
 from tests.integration.cli.conftest import ONE, PROGRAM, Cli
 
@@ -108,7 +108,7 @@ def test_usage_errors_name_what_is_wrong(cli: Cli, args: tuple[str, ...], named:
         ("MILEPOST__STATE_STORE__URL", "sqlite:///", "sqlite:///"),
     ],
 )
-def test_a_bad_setting_names_its_place(cli: Cli, variable: str, value: str, named: str) -> None:
+def test_a_bad_setting_names_its_place(cli: Cli, store: Store, variable: str, value: str, named: str) -> None:
     """2: a bad setting is an error that names the place it came from, for doctor too."""
     assert named in cli("runs", "list", code=2, env={variable: value}).err
     code, out, err = cli.raw("doctor", env={variable: value})
@@ -275,7 +275,7 @@ def test_a_group_alone_shows_its_help(cli: Cli) -> None:
         assert (code, b"Usage:" in out + err) == (2, True)
 
 
-def test_completion_installs_nothing_by_itself(cli: Cli) -> None:
+def test_completion_installs_nothing_by_itself(cli: Cli, store: Store) -> None:
     """No command but `--install-completion` writes to the home folder; `--show-completion` only prints."""
     home = {"HOME": str(cli.home), "SHELL": "/bin/bash"}
     shown = cli.raw("--show-completion", "bash", env=home)[1]
@@ -289,3 +289,77 @@ def test_it_runs_as_program_and_as_module(cli: Cli) -> None:
     module = [sys.executable, "-m", "milepost", "--version"]
     said = subprocess.run(module, capture_output=True, text=True, env=cli.environment, check=True).stdout
     assert said == cli("--version").out == f"milepost {__version__}\n"
+
+
+READING = [
+    ("runs", "list"), ("runs", "show", "d", "r"), ("runs", "clear", "d", "r"), ("runs", "delete", "d", "r", "--yes"),
+    ("task-store", "list", *ONE), ("task-store", "get", *ONE, "k"), ("task-store", "set", *ONE, "k", "1"),
+    ("task-store", "delete", *ONE, "k"), ("task-store", "clear", *ONE), ("task-store", "restore", *ONE),
+    ("asset-store", "list", "a"), ("asset-store", "get", "a", "k"), ("asset-store", "set", "a", "k", "1"),
+    ("asset-store", "delete", "a", "k"), ("asset-store", "clear", "a"), ("clean",), ("clean", "--dry-run"), ("db", "verify"),
+    ("db", "stats"), ("export",), ("export", "out.jsonl"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("args", READING, ids=" ".join)
+def test_a_mistyped_store_is_not_made(cli: Cli, args: tuple[str, ...]) -> None:
+    """6: whatever only reads or edits names the store that is not there, and makes neither it nor its folder."""
+    file = cli.home / "typo" / "store.db"
+    said = cli(*args, "--url", f"sqlite:///{file}", code=6).err
+    assert f"there is no store {file}" in said
+    assert list(cli.home.iterdir()) == []
+
+
+def test_a_refused_import_makes_no_store(cli: Cli) -> None:
+    """An import that is refused leaves no new store behind; one that is not fills it."""
+    (cli.home / "bad.jsonl").write_text("no export\n")
+    for given in ("bad.jsonl", "-"):
+        cli("import", given, "--url", "sqlite:///new.db", code=3)
+    assert [path.name for path in cli.home.iterdir()] == ["bad.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("runs", "list", "--url", "foo.db"), 2, "--url must be a URL; for a file write sqlite:///foo.db"),
+        (("runs", "list", "--url", "sqlite://foo.db"), 2, "--url must be written with three slashes: sqlite:///foo.db"),
+        (("task-store", "set", "d", "r", "other", "k", "1"), 4, "; --create records it"),
+        (("asset-store", "set", "other", "k", "1"), 4, "; --create records it"),
+        (("task-store", "set", *ONE, "k", "null"), 3, "(null in JSON), which means absent here; delete the key instead"),
+        (("task-store", "set", *ONE, "k", "1", "--retention", "0s"), 3, "; delete the key instead"),
+        (("run", "dag.py", "--params", "{"), 3, "--params takes a JSON object"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_errors_speak_the_language_of_the_command_line(
+    cli: Cli, task: Any, args: tuple[str, ...], code: int, said: str
+) -> None:
+    """What an error says to do is an option or a command, not a call in Python."""
+    assert said in cli(*args, code=code).err
+
+
+def test_live_keys_in_the_way_of_a_restore(cli: Cli, task: Any) -> None:
+    """5: the refusal names the option that sets live keys aside."""
+    task.set("k", 1)
+    cli("task-store", "delete", *ONE, "k")
+    task.set("k", 2)
+    assert "(--force)" in cli("task-store", "restore", *ONE, code=5).err
+    assert cli("task-store", "restore", *ONE, "--force").out == "1 key restored\n"
+
+
+def test_two_assets_of_one_name(cli: Cli, store: Store) -> None:
+    """A name with two URIs leads to two assets: the error names both and the option that chooses one."""
+    for number, uri in enumerate(("s3://old", "s3://new")):
+        store.asset_store(Asset("orders", uri)).set("w", number)
+    said = cli("asset-store", "get", "orders", "w", code=3).err
+    assert "orders (s3://old); orders (s3://new)" in said
+    assert "--uri URI" in said
+    assert cli("asset-store", "get", "orders", "w", "--uri", "s3://new").json == 1
+    cli("asset-store", "set", "orders", "w", "7", "--uri", "s3://old")
+    assert cli("asset-store", "list", "orders", "--uri", "s3://old", "--json").json == [{"key": "w", "value": 7}]
+    cli("asset-store", "delete", "orders", "w", "--uri", "s3://old")
+    cli("asset-store", "clear", "orders", "--uri", "s3://new")
+    assert (
+        store.asset_store(Asset("orders", "s3://old")).keys() == store.asset_store(Asset("orders", "s3://new")).keys() == []
+    )
+    cli("asset-store", "get", "orders", "w", "--uri", "s3://none", code=4)

@@ -123,7 +123,7 @@ def look(target: str) -> sqlite3.Connection:
     path = Path(target)
     try:
         if not path.exists():
-            raise StoreUnreachableError(f"there is no store {target} yet; the first use creates it")
+            raise StoreUnreachableError(f"there is no store {target}; the first run or write creates it")
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw",
             uri=True,
@@ -186,7 +186,7 @@ def check(connection: sqlite3.Connection, target: str) -> int:
     _refuse_newer(version, newest, target)
     if version < newest:
         raise SchemaOutdatedError(
-            f"{target} has schema {version} and needs {newest}; `milepost db upgrade` or the next connect() upgrades it"
+            f"{target} has schema {version} and needs {newest}; `milepost db upgrade` or the next use of it upgrades it"
         )
     return version
 

@@ -216,7 +216,7 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     in_the_way = live.intersection(keys) if cause in _BY_KEY else live
     if in_the_way and not call.force:
         some = ", ".join(sorted(key_text(key) for key in in_the_way)[:5])
-        raise InstanceStateError(f"{call.scope} has live keys ({some}); force sets them aside first")
+        raise InstanceStateError(f"{call.scope} has live keys ({some}); force (--force) sets them aside first")
     again = "restore_keys" if cause in _BY_KEY else "restore"  # so that a restore can be undone by another
     event = yield "change_event", ("task", again, instance.id, scope_text(call.scope), call.writer)
     if cause in _BY_KEY:
