@@ -9,6 +9,7 @@ import os
 import random
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ import pytest
 
 from milepost import calls
 from milepost.metastore.operations import OPERATIONS, base, entries
-from tests.simulation.actions import script
-from tests.simulation.world import Files, Step, Violation, World
+from tests.simulation.actions import ACTIONS, script
+from tests.simulation.parts import Step
+from tests.simulation.world import FAULTS, Files, World
 
 SEEDS = int(os.environ.get("MILEPOST_SIM_SEEDS") or 2_000)
 ONE = os.environ.get("MILEPOST_SIM_SEED")
@@ -42,7 +44,12 @@ def scripts_of(seed: int) -> tuple[list[list[Step]], int]:
 
 
 def attempt(
-    files: Files, seed: int, scripts: list[list[Step]], faults: int, order: int = 0
+    files: Files,
+    seed: int,
+    scripts: list[list[Step]],
+    faults: int,
+    order: int = 0,
+    seen: Counter[str] | None = None,
 ) -> tuple[str, list[str]] | None:
     """Run a world; what is wrong and how it came to that, or `None`. Other orders are other interleavings."""
     world = World(files, f"{seed}/{order}", scripts, faults)
@@ -50,6 +57,8 @@ def attempt(
         world.run()
     except Exception as error:  # noqa: BLE001  (an error of another kind is a failure of the product just as well)
         return f"{type(error).__name__}: {error}", world.trace
+    if seen is not None:
+        seen.update(world.seen)
     return None
 
 
@@ -77,9 +86,9 @@ def smallest(files: Files, seed: int, scripts: list[list[Step]], faults: int) ->
     return best
 
 
-def first_failure(files: Files, seeds: Iterator[int] | range) -> int | None:
+def first_failure(files: Files, seeds: range, seen: Counter[str] | None = None) -> int | None:
     """Return the first seed that fails."""
-    return next((seed for seed in seeds if attempt(files, seed, *scripts_of(seed))), None)
+    return next((seed for seed in seeds if attempt(files, seed, *scripts_of(seed), seen=seen)), None)
 
 
 def report(files: Files, seed: int) -> str:
@@ -92,9 +101,15 @@ def report(files: Files, seed: int) -> str:
 def test_every_seed_keeps_what_was_promised(files: Files) -> None:
     """Whatever order clients run in and wherever they crash, calls do what the model does, all of it or nothing."""
     seeds = range(SEEDS) if ONE is None else range(int(ONE), int(ONE) + 1)
-    seed = first_failure(files, seeds)
+    seen: Counter[str] = Counter()
+    seed = first_failure(files, seeds, seen)
     if seed is not None:
         pytest.fail(report(files, seed), pytrace=False)
+    if len(seeds) >= 1_000:
+        wanted = {f"{action} answered" for action in ACTIONS} | FAULTS.keys()
+        wanted |= {f"{action} StaleAttemptError" for action in ("put", "put_many", "increment", "update", "get", "finish")}
+        wanted |= {"compare_and_set VersionConflictError", "increment OutcomeUnknownError", "restore InstanceStateError"}
+        assert {what for what in wanted if seen[what] < 5} == set()
 
 
 def test_a_seed_does_the_same_each_time(files: Files) -> None:
@@ -189,5 +204,4 @@ def test_the_simulation_finds_a_broken_operation(files: Files, monkeypatch: pyte
     assert seed is not None, "not found"
     text = report(files, seed)
     assert f"MILEPOST_SIM_SEED={seed} " in text
-    assert 0 < text.count("\n") < 90
-    assert issubclass(Violation, AssertionError)
+    assert text.count("\n") < 90

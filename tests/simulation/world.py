@@ -5,8 +5,8 @@ servers (retries, doubtful commits and all), whose statements run on a connectio
 client run one statement, then another, as SQLite would let them: there is one writer at a time, and readers see what was
 committed. Before and after each statement a client may crash or lose its connection, and it may be the victim of a deadlock.
 
-What a call should have done is known from `tests.property.model`: its effect is applied at the moment of the commit, and then
-all rows are compared. So these hold after every statement of every client:
+What a call should have done is known from `tests.property.model`: its effect is applied at the moment of the commit, and
+then all rows are compared. So these hold after every statement of every client:
 
 * what was acknowledged, answered or refused is what the model says; a refused call has changed nothing;
 * all of a call is there or nothing, whatever crashed;
@@ -23,13 +23,14 @@ import json
 import random
 import sqlite3
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from milepost import Asset, ManualClock, MilepostError, OutcomeUnknownError, StaleAttemptError, Store, TaskScope
+from milepost import ManualClock, MilepostError, OutcomeUnknownError, StaleAttemptError, Store, TaskScope
 from milepost.config import load_settings
 from milepost.errors import StoreError
 from milepost.metastore.engines import sqlite_schema
@@ -37,22 +38,16 @@ from milepost.metastore.engines.network import Run, Sleep, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine, LoopPool
 from milepost.metastore.engines.sqlite import STATEMENTS
 from milepost.metastore.network import NetworkMetastore
-from tests.property.model import Handle, Model
+from tests.simulation.actions import ACTIONS
+from tests.simulation.parts import ASSET, KEYS, SCOPES, Act, Crash, Held, Model, Step, ViolationError, same
 
-__all__ = ["ASSET", "KEYS", "SCOPES", "Act", "Client", "Files", "Step", "Violation", "World", "same"]
+__all__ = ["ASSET", "KEYS", "SCOPES", "Act", "Client", "Files", "Step", "ViolationError", "World", "same"]
 
-SCOPES = [TaskScope("d", "r", "m", 0), TaskScope("d", "r", "m", 1), TaskScope("d", "q", "t", -1)]
-ASSET = Asset("orders")
-KEYS = ["a", "b", "n"]
 TABLES = ("entries", "changes", "results", "leases", "replaced_incarnations", "instances", "assets", "runs", "owners")
 POLICY = load_settings({"url": "memory://"}, {})
 
 FAULTS = {"crash": 2, "crash after": 3, "lost": 3, "answer lost": 4, "deadlock": 4}
 """Kinds and how often one is drawn, compared with the others."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
 
 
 class Lost(sqlite3.OperationalError):
@@ -61,45 +56,6 @@ class Lost(sqlite3.OperationalError):
 
 class Deadlock(sqlite3.OperationalError):
     """This transaction was chosen as the victim."""
-
-
-class Crash(BaseException):
-    """The end of a process. Whatever its code would do on the way out, it does no more."""
-
-
-class Step(NamedTuple):
-    """What one client does: the name of an action, and the seed of its parameters."""
-
-    action: str
-    seed: int
-
-
-@dataclass(eq=False)
-class Act:
-    """One call of a client.
-
-    Args:
-        text: How a trace names it.
-        call: Makes the call.
-        model: What it does to the model: the answer, or the error that it raises.
-        handle: Whose fence guards it.
-        kind: ``write``; ``read``: no effect; ``quiet``: writes nothing that a reader can see, and its answer is not known.
-        tries: Whether it may be refused inside and then try again.
-        after: Looks at the real answer and the model's; by default they must be equal.
-    """
-
-    text: str
-    call: Callable[[], Coroutine[Any, Any, Any]]
-    model: Callable[[], Any]
-    handle: Handle | None = None
-    kind: str = "write"
-    tries: bool = False
-    after: Callable[[Any, Any], None] | None = None
-
-
-def same(left: Any, right: Any) -> bool:
-    """Tell whether two answers are equal, types included."""
-    return type(left) is type(right) and repr(left) == repr(right)
 
 
 class Pending(NamedTuple):
@@ -250,7 +206,7 @@ class Running:
     def look(self) -> None:
         """Note, at a moment when something has changed, what a read could see now."""
         if self.act.kind == "read":
-            self.possible.append((self.act.model(), self.stale()))
+            self.possible.append((self.act.model(self.world.model), self.stale()))
 
     def disturb(self, fault: str, text: str, *, within: bool) -> None:
         """Note that a fault hit the call."""
@@ -260,11 +216,13 @@ class Running:
     def committed(self) -> None:
         """Apply the effect to the model; where the model refuses, the comparison of rows shows whether there was one."""
         if self.act.kind == "write":
+            if self.act.once and self.expected and self.expected[0] == "answer":
+                raise ViolationError(f"{self.act.text} took effect twice")
             self._ask()
 
     def _ask(self) -> None:
         try:
-            self.expected = ("answer", self.act.model())
+            self.expected = ("answer", self.act.model(self.world.model))
         except MilepostError as error:
             self.expected = ("error", type(error))
 
@@ -275,14 +233,14 @@ class Running:
         elif self.act.kind == "write" and not self.act.tries:
             self._ask()
             if self.expected is None or self.expected[0] != "error":
-                raise Violation(f"{self.act.text} was refused for no reason")
+                raise ViolationError(f"{self.act.text} was refused for no reason")
 
     def ended(self, answer: Any, error: MilepostError | None) -> None:
         """Compare the end of the call with what it must be."""
         text = f"{self.act.text} ended with {error!r}" if error else f"{self.act.text} answered {answer!r}"
         if isinstance(error, OutcomeUnknownError):
             if not self.doubtful:
-                raise Violation(f"{text} although no commit was in doubt")
+                raise ViolationError(f"{text} although no commit was in doubt")
         elif self.act.kind == "read":
             self._ended_read(answer, error, text)
         elif self.act.kind == "write":
@@ -290,20 +248,17 @@ class Running:
                 return
             kind, expected = self.expected or ("error", None)
             if (kind == "error") != (error is not None) or (error is not None and type(error) is not expected):
-                raise Violation(f"{text}; expected: {self.expected}")
-            if error is None:
-                if self.act.after is not None:
-                    self.act.after(answer, expected)
-                elif not same(answer, expected):
-                    raise Violation(f"{text}; expected: {expected!r}")
+                raise ViolationError(f"{text}; expected: {self.expected}")
+            if error is None and not same(answer, expected):
+                raise ViolationError(f"{text}; expected: {expected!r}")
 
     def _ended_read(self, answer: Any, error: MilepostError | None, text: str) -> None:
         self.look()
         if error is not None:
             if not isinstance(error, StaleAttemptError) or not self.stale():
-                raise Violation(text)
+                raise ViolationError(text)
         elif not any(same(answer, seen) and (not stale or answer not in ("ABSENT", [], 0)) for seen, stale in self.possible):
-            raise Violation(f"{text}; possible (value, stale): {self.possible}")
+            raise ViolationError(f"{text}; possible (value, stale): {self.possible}")
 
 
 class Client:
@@ -326,18 +281,16 @@ class Client:
         self.dead = False
         engine = Engine(self)
         self.store = Store(NetworkMetastore(engine, policy=POLICY, direct=self.direct), POLICY)
-        self.people = [(Handle(scope), self.store.task_store(scope)) for scope in SCOPES]
+        self.people = [(Held(scope), self.store.task_store(scope)) for scope in SCOPES]
         number, name, uri = self.world.asset
         # As `Store.aasset_store` makes it, without the look-up.
-        self.people.append((Handle(ASSET.name), self.store._asset(number, name, uri)))
-        self.attempts: list[tuple[Handle, Any]] = []
-        self.running = Running(self.world, Act("start", None, lambda: None, kind="quiet"))  # type: ignore[arg-type]
+        self.people.append((Held(ASSET.name), self.store._asset(number, name, uri)))
+        self.attempts: list[tuple[Held, Any]] = []
+        self.running = Running(self.world, Act("start", None, lambda _: None, kind="quiet"))  # type: ignore[arg-type]
         self.life = self._live()
         self.pending: Pending | None = None
 
     async def _live(self) -> None:
-        from tests.simulation.actions import ACTIONS
-
         while self.steps:
             step = self.steps.pop(0)
             act = ACTIONS[step.action](self, random.Random(step.seed))
@@ -350,6 +303,7 @@ class Client:
                 error = raised
             self.world.say(self, f"  {act.text} -> {error!r}" if error else f"  {act.text} -> {answer!r}")
             running.ended(answer, error)
+            self.world.seen[f"{step.action} {type(error).__name__ if error else 'answered'}"] += 1
 
     def done(self, text: str, answer: Any, *, inside: bool) -> None:
         """Note that a statement of this client ran."""
@@ -405,6 +359,7 @@ class World:
     scripts: list[list[Step]]
     faults: int = 0
     trace: list[str] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.files.empty()
@@ -425,6 +380,16 @@ class World:
             for number, steps in enumerate(self.scripts)
         ]
 
+    def attempt_of(self, scope: TaskScope) -> int:
+        """Return the attempt that is recorded."""
+        known = self.model.instances.get(scope)
+        return known.attempt if known else 0
+
+    def version_of(self, handle: Held, key: str) -> str | None:
+        """Return the version of a live key."""
+        row = self.model.live(handle).get(key)  # type: ignore[arg-type]
+        return None if row is None else row.version
+
     def say(self, client: Client, text: str) -> None:
         """Add a line to the trace."""
         self.trace.append(f"{client.name}: {text}")
@@ -433,7 +398,7 @@ class World:
         """Run all clients to their end.
 
         Raises:
-            Violation: An invariant does not hold.
+            ViolationError: An invariant does not hold.
         """
         alive = list(self.clients)
         try:
@@ -459,6 +424,8 @@ class World:
                 fault = None  # the engine need not tell a refusal whose end it did not see
         if pending is not None and pending.raw is not None:
             self.say(client, f"    {' '.join(pending.text.split())[:70]}{f'  ** {fault}' if fault else ''}")
+        if fault:
+            self.seen[fault] += 1
         if fault == "crash":
             client.crash()
         elif not client.advance(fault):
@@ -499,16 +466,16 @@ class World:
             owners[id_] = scope
             found[scope] = (state, attempt, cleared, fence, updated)
             if fence < self.fences.get(id_, 0):
-                raise Violation(f"the fence of {scope} fell from {self.fences[id_]} to {fence}")
+                raise ViolationError(f"the fence of {scope} fell from {self.fences[id_]} to {fence}")
             self.fences[id_] = fence
             if state == "running" and attempt <= cleared:
-                raise Violation(f"attempt {attempt} of {scope} was cleared and is running")
+                raise ViolationError(f"attempt {attempt} of {scope} was cleared and is running")
         expected = {
             scope: (one.state, one.attempt, one.cleared, one.fence, one.updated)
             for scope, one in self.model.instances.items()
         }
         if found != expected:
-            raise Violation(f"instances (state, attempt, cleared, fence, updated): {found}; expected: {expected}")
+            raise ViolationError(f"instances (state, attempt, cleared, fence, updated): {found}; expected: {expected}")
         self._compare_rows(owners, writer)
         self._check_chain()
 
@@ -519,7 +486,7 @@ class World:
             "SELECT owner_id, key, value, version, created_at, updated_at, expires_at, default_day FROM entries"
         ):
             if owner not in owners:
-                raise Violation(f"the key {key!r} belongs to owner {owner}, which is gone")
+                raise ViolationError(f"the key {key!r} belongs to owner {owner}, which is gone")
             if expires is None or expires > now:
                 kept = expires if expires is not None else None if day is not None else "never"
                 found[owners[owner], key] = (json.loads(value), created, updated, kept), version
@@ -531,16 +498,16 @@ class World:
                     self._check_version(row, found.get((scope, key)), writer)
         bare = {key: row for key, (row, _) in found.items()}
         if bare != expected:
-            raise Violation(f"rows (value, created, updated, expiry): {bare}; expected: {expected}")
+            raise ViolationError(f"rows (value, created, updated, expiry): {bare}; expected: {expected}")
 
     def _check_version(self, row: Any, found: Any, writer: object) -> None:
         version = found[1] if found else None
         if row.version is None and version is not None:
             if self.versions.setdefault(version, writer) is not writer:
-                raise Violation(f"version {version} was there before")
+                raise ViolationError(f"version {version} was there before")
             row.version = version
         elif version != row.version:
-            raise Violation(f"version {version} in place of {row.version}: something was written that nobody asked for")
+            raise ViolationError(f"version {version} in place of {row.version}: something was written that nobody asked for")
 
     def _check_chain(self) -> None:
         latest: dict[str, Any] = {}
@@ -548,8 +515,8 @@ class World:
             "SELECT key, version, new_version FROM changes WHERE kind = 'asset' ORDER BY id"
         ):
             if before != latest.get(key):
-                raise Violation(f"the log of {key!r} goes from {latest.get(key)} to a change of {before}")
+                raise ViolationError(f"the log of {key!r} goes from {latest.get(key)} to a change of {before}")
             latest[key] = after
         for key, version in self.files.observer.execute("SELECT key, version FROM entries WHERE owner_id = 1"):
             if latest.get(key) != version:
-                raise Violation(f"the log of {key!r} ends with {latest.get(key)}, and stored is {version}")
+                raise ViolationError(f"the log of {key!r} ends with {latest.get(key)}, and stored is {version}")

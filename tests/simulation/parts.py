@@ -1,0 +1,93 @@
+"""What simulations share: actions, the model with attempts that are known by a token, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from milepost import Asset, TaskScope
+from tests.property import model
+from tests.property.model import Instance
+
+__all__ = ["ASSET", "KEYS", "SCOPES", "Act", "Crash", "Held", "Model", "Step", "ViolationError", "same"]
+
+SCOPES = [TaskScope("d", "r", "m", 0), TaskScope("d", "r", "m", 1), TaskScope("d", "q", "t", -1)]
+ASSET = Asset("orders")
+KEYS = ["a", "b", "n"]
+
+
+class ViolationError(AssertionError):
+    """An invariant does not hold."""
+
+
+class Crash(BaseException):
+    """The end of a process. Whatever its code would do on the way out, it does no more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """An accessor as the model knows it: whose keys, and by which attempt."""
+
+    owner: TaskScope | str
+    token: int | None = None
+    name: str = "people"
+
+
+class Model(model.Model):
+    """The model, in which attempts are found by tokens, so that it can be copied.
+
+    Args:
+        now: The time.
+    """
+
+    def __init__(self, now: int) -> None:
+        super().__init__(now)
+        self.held: dict[int, tuple[TaskScope, Instance, int]] = {}
+
+    def hold(self, token: int, instance: Instance) -> None:
+        """Remember the fence that an attempt holds."""
+        (scope,) = [scope for scope, one in self.instances.items() if one is instance]
+        self.held[token] = scope, instance, instance.fence
+
+    def stale(self, handle: Any) -> bool:
+        """Tell whether the attempt behind a handle was taken over."""
+        if handle.token is None:
+            return False
+        scope, instance, fence = self.held[handle.token]
+        return self.instances.get(scope) is not instance or instance.fence != fence
+
+
+class Step(NamedTuple):
+    """What one client does: the name of an action, and the seed of its parameters."""
+
+    action: str
+    seed: int
+
+
+@dataclass(eq=False)
+class Act:
+    """One call of a client.
+
+    Args:
+        text: How a trace names it.
+        call: Makes the call.
+        model: What it does to the model: the answer, or the error that it raises.
+        handle: Whose fence guards it.
+        kind: ``write``; ``read``: no effect; ``quiet``: writes nothing that a reader can see, and its answer is not known.
+        once: Whether it may take effect at most once, however often its connection is lost.
+        tries: Whether it may be refused inside and then try again.
+    """
+
+    text: str
+    call: Callable[[], Coroutine[Any, Any, Any]]
+    model: Callable[[Model], Any]
+    handle: Held | None = None
+    kind: str = "write"
+    once: bool = False
+    tries: bool = False
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two answers are equal, types included."""
+    return type(left) is type(right) and repr(left) == repr(right)
