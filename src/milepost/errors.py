@@ -77,24 +77,30 @@ class InvalidValueError(MilepostError, ValueError):
 
 
 class ValueTooLargeError(InvalidValueError):
-    """A value has more bytes than ``max_value_bytes``.
+    """A value has more bytes than ``max_value_bytes``, or than the database can take.
 
     Args:
         size: Bytes of the compact JSON text in UTF-8.
         limit: The limit in force, in bytes.
+        whose: What sets the limit.
+        remedy: How to raise it; `None` if it is fixed.
     """
 
-    def __init__(self, size: int, limit: int) -> None:
+    def __init__(
+        self, size: int, limit: int, whose: str = "max_value_bytes", remedy: str | None = "a higher limit"
+    ) -> None:
         self.size = size
         self.limit = limit
+        self.whose = whose
+        self.remedy = remedy
         super().__init__(
-            f"the value has {size:,} bytes as JSON and the limit is {limit:,} (max_value_bytes); "
+            f"the value has {size:,} bytes as JSON and the limit is {limit:,} ({whose}); "
             "the way out is a worker-side backend ([workers] state_backend), which keeps big payloads elsewhere and a "
-            "reference here, or a higher limit"
+            "reference here" + (f", or {remedy}" if remedy else "")
         )
 
-    def __reduce__(self) -> tuple[type[ValueTooLargeError], tuple[int, int]]:
-        return (type(self), (self.size, self.limit))
+    def __reduce__(self) -> tuple[type[ValueTooLargeError], tuple[int, int, str, str | None]]:
+        return (type(self), (self.size, self.limit, self.whose, self.remedy))
 
 
 class UnsupportedTypeError(MilepostError, TypeError):

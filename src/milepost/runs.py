@@ -207,7 +207,7 @@ def _selection(dag_id: str | None, state: str | None, limit: int | None) -> call
 def _put_result(scope: TaskScope, attempt: int, text: str, incarnation: str | None) -> calls.PutResult:
     size = len(text) if text.isascii() else len(text.encode())
     if size > MAX_RESULT_BYTES:
-        raise ValueTooLargeError(size, MAX_RESULT_BYTES)
+        raise ValueTooLargeError(size, MAX_RESULT_BYTES, "the most that a result may have", None)
     return calls.PutResult(scope, attempt, text, incarnation)
 
 

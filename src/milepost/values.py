@@ -13,13 +13,20 @@ from typing import Any, Final, NoReturn
 
 from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
 
-__all__ = ["DEFAULT_MAX_BYTES", "MAX_DEPTH", "JSONValue", "canonical", "decode", "encode", "loads_strict"]
+__all__ = ["DEFAULT_MAX_BYTES", "MAX_DEPTH", "MOST_BYTES", "JSONValue", "canonical", "decode", "encode", "loads_strict"]
 
 JSONValue = Any
 """``str | int | float | bool | list | dict``, exactly these types, `None` allowed inside."""
 
 MAX_DEPTH: Final = 200
 DEFAULT_MAX_BYTES: Final = 65_536
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""No value has more, also where the limit is off: a small object that refers to its parts again and again can be text
+without end."""
+
+_FEW: Final = 50
+_MANY: Final = 1_000_000
+"""Containers on one level of a value from which on it is worth while to see which are the same."""
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
@@ -46,23 +53,68 @@ def _make_encoder() -> Callable[[Any], str]:
 _to_text = _make_encoder()
 
 
-def _plain(value: Any, room: int) -> bool:
-    """Tell whether the containers inside hold nothing but the exact JSON types, at most ``room`` deep."""
-    if room < 0:
-        return False
-    if type(value) is dict:
+def _plain(value: Any, limit: int) -> bool:
+    """Tell at one look that a container holds nothing but the exact JSON types, not too deep, and may fit the limit.
+
+    It goes level by level and counts the least bytes that each part can have, so a small object that refers to its parts
+    again and again, and would be huge as text, ends the walk early.
+    """
+    if type(value) is dict and len(value) < _FEW:  # flat, as most are: nothing to count
         for key, item in value.items():
-            if type(key) is not str:
+            if type(key) is not str or type(item) not in _SCALARS:
+                break
+        else:
+            return True
+    room = limit
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        deeper: list[Any] = []
+        for box in level:
+            room -= len(box) + 1
+            if type(box) is dict:
+                for key in box:
+                    if type(key) is not str:
+                        return False
+                    room -= len(key) + 3
+                items: Any = box.values()
+            else:
+                items = box
+            for item in items:
+                kind = type(item)
+                if kind is str:
+                    room -= len(item) + 1
+                elif kind not in _SCALARS:
+                    if kind is not dict and kind is not list:
+                        return False
+                    deeper.append(item)
+            if room < 0 or len(deeper) > _MANY:
                 return False
-            if type(item) not in _SCALARS and not _plain(item, room - 1):
-                return False
-        return True
-    if type(value) is list:
-        for item in value:  # noqa: SIM110  (a generator would cost a third more)
-            if type(item) not in _SCALARS and not _plain(item, room - 1):
-                return False
-        return True
+        if not deeper:
+            return True
+        level = deeper
     return False
+
+
+def _size(value: Any, known: dict[int, int]) -> int:
+    """Return the bytes of a sound value as text without making the text; each part is looked at once, wherever it recurs.
+
+    Args:
+        value: It has passed `_explain`.
+        known: Sizes of parts by their identity.
+    """
+    kind = type(value)
+    if kind is not str and kind is not list and kind is not dict:
+        return len(_to_text(value))
+    size = known.get(id(value))
+    if size is None:
+        if kind is str:
+            size = len(_to_text(value).encode())
+        elif kind is list:
+            size = 1 + max(1, sum(_size(item, known) + 1 for item in value))
+        else:
+            size = 1 + max(1, sum(_size(key, known) + _size(item, known) + 2 for key, item in value.items()))
+        known[id(value)] = size
+    return size
 
 
 def encode(value: JSONValue, limit: int = DEFAULT_MAX_BYTES) -> str:
@@ -70,7 +122,7 @@ def encode(value: JSONValue, limit: int = DEFAULT_MAX_BYTES) -> str:
 
     Args:
         value: Exactly ``str``, ``int``, ``float``, ``bool``, ``list`` or ``dict``; `None` inside only.
-        limit: The most bytes that the text may have in UTF-8; 0 means no limit.
+        limit: The most bytes that the text may have in UTF-8; 0 means no limit but `MOST_BYTES`.
 
     Returns:
         The text, non-ASCII characters unescaped.
@@ -81,7 +133,14 @@ def encode(value: JSONValue, limit: int = DEFAULT_MAX_BYTES) -> str:
         TypeError: Any other type, subclasses of the six included; the message names the cast.
         ValueTooLargeError: More bytes than ``limit``.
     """
-    if value is None or (type(value) not in _SCALARS and not _plain(value, MAX_DEPTH - 1)):
+    limit = min(limit, MOST_BYTES) or MOST_BYTES
+    kind = type(value)
+    if kind is dict or kind is list:
+        if not _plain(value, limit):
+            _explain(value)
+            if (size := _size(value, {})) > limit:
+                raise _too_large(size, limit)
+    elif value is None or kind not in _SCALARS:
         _explain(value)
     try:
         text = _to_text(value)
@@ -89,9 +148,15 @@ def encode(value: JSONValue, limit: int = DEFAULT_MAX_BYTES) -> str:
     except ValueError:  # NaN, infinity, too many digits, a lone surrogate
         _explain(value)
         raise  # not reached unless the walk above missed a fault
-    if limit and size > limit:
-        raise ValueTooLargeError(size, limit)
+    if size > limit:
+        raise _too_large(size, limit)
     return text
+
+
+def _too_large(size: int, limit: int) -> ValueTooLargeError:
+    if limit == MOST_BYTES:
+        return ValueTooLargeError(size, limit, "the most that any value may have", None)
+    return ValueTooLargeError(size, limit)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -222,9 +287,13 @@ def _cast_for(value: object) -> str:
 
 
 def _explain(value: Any) -> None:
-    """Walk depth first without recursion and raise for the first bad element."""
+    """Walk depth first without recursion and raise for the first bad element.
+
+    A part that was seen at this depth or deeper is not looked at again, so that parts which recur cost no more than once.
+    """
     if value is None:
         raise InvalidValueError("the value is None (null in JSON), which means absent here; delete the key instead")
+    seen: dict[int, int] = {}
     todo: list[tuple[Any, str, int, tuple[int, ...]]] = [(value, "value", 0, ())]
     while todo:
         item, path, depth, above = todo.pop()
@@ -234,6 +303,9 @@ def _explain(value: Any) -> None:
                 raise InvalidValueError(f"{path} contains itself")
             if depth >= MAX_DEPTH:
                 raise InvalidValueError(f"{_short(path)} is nested deeper than {MAX_DEPTH} levels")
+            if seen.get(id(item), -1) >= depth:
+                continue
+            seen[id(item)] = depth
             todo += reversed(_children(item, path, depth + 1, (*above, id(item))))
         else:
             _explain_scalar(item, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
 import sys
 from collections import OrderedDict, namedtuple
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
-from milepost.values import MAX_DEPTH, canonical, decode, encode, loads_strict
+from milepost.values import MAX_DEPTH, MOST_BYTES, canonical, decode, encode, loads_strict
 
 
 class Colour(IntEnum):
@@ -304,3 +305,50 @@ def test_fuzzed_text_is_a_value_or_a_value_error(text: str | bytes) -> None:
         assert same(decode(encode(value)), value)
     except InvalidValueError:
         pass
+
+
+def shared(levels: int, leaf: Any) -> list[Any]:
+    """Return a small object whose text has 2**levels leaves."""
+    value = [leaf]
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize("limit", [0, 65_536])
+@pytest.mark.parametrize("leaf", [1, "x" * 1_000_000, {"k": []}])
+def test_parts_that_recur_without_end_are_refused_by_size(limit: int, leaf: Any) -> None:
+    """A small object that refers to its parts again and again is refused with its exact size, limit or not, and no walk
+    over all of its text is made: that would never end."""
+    size = len(json.dumps(leaf, separators=(",", ":"))) + 2
+    for _ in range(60):
+        size = 2 * size + 3
+    with pytest.raises(ValueTooLargeError) as caught:
+        encode(shared(60, leaf), limit)
+    assert (caught.value.size, caught.value.limit) == (size, limit or MOST_BYTES)
+    with pytest.raises(ValueTooLargeError):
+        encode({"a": 1, "b": [shared(150, leaf)]}, limit)
+
+
+def test_faults_beside_parts_that_recur_are_still_named() -> None:
+    """Behind parts that recur without end, a bad type, a cycle and too many levels are found and named."""
+    many = shared(60, 1)
+    with pytest.raises(UnsupportedTypeError, match=r"value\[1\] is a tuple"):
+        encode([many, (1,)])
+    many_with_cycle: list[Any] = [many]
+    many_with_cycle.append(many_with_cycle)
+    with pytest.raises(InvalidValueError, match=r"value\[1\] contains itself"):
+        encode(many_with_cycle)
+    with pytest.raises(InvalidValueError, match="nested deeper than 200"):
+        encode(shared(250, 1))
+
+
+def test_a_value_of_many_parts_that_fits_is_stored_whole() -> None:
+    """The early look at the size refuses nothing that fits: exactly at the limit, with parts that recur, it is the same text."""
+    for value in ([[]] * 1_000, shared(8, "é\n"), {"a": [{}, {"b": [1.5, None, True]}] * 20}):
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        size = len(text.encode())
+        assert encode(value, size) == text
+        with pytest.raises(ValueTooLargeError) as caught:
+            encode(value, size - 1)
+        assert caught.value.size == size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ R = TypeVar("R")
 
 _GET = STATEMENTS["entry_get"].text
 _PUT = STATEMENTS["entry_put_fenced"].text
+_put_order = itemgetter(*STATEMENTS["entry_put_fenced"].used)
+assert STATEMENTS["entry_get"].used == (0, 1, 2)
 
 
 class SqliteMetastore(Metastore):
@@ -95,7 +98,7 @@ class SqliteMetastore(Metastore):
                 handle.owner_id, handle.fence, key, text, encoding, version, call.retention, handle.writer,
                 self._clock_now(),
             )  # fmt: skip
-            return connection.execute(_PUT, parameters).rowcount == 1
+            return connection.execute(_PUT, _put_order(parameters)).rowcount == 1
         except sqlite3.Error as error:
             raise engine.translate(error) from error
         finally:

@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +31,19 @@ __all__ = ["STATEMENTS", "SqliteEngine"]
 
 R = TypeVar("R")
 
-STATEMENTS: dict[str, Statement] = load("sqlite", lambda position, _: f"?{position + 1}")
+# Plain placeholders: Python 3.12.0 to 3.12.3 take numbered ones for named ones and warn.
+STATEMENTS: dict[str, Statement] = load("sqlite", lambda *_: "?")
+
+
+def _arrange(used: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+    """Return what puts parameters into the order in which a statement uses them; `None` if that is how they come."""
+    if used == tuple(range(len(used))):
+        return None
+    return itemgetter(*used) if len(used) > 1 else lambda parameters: (parameters[used[0]],)
+
+
+_ARRANGED = {name: _arrange(statement.used) for name, statement in STATEMENTS.items()}
+_MANY_ARRANGED = {name: _arrange(statement.many_used) for name, statement in STATEMENTS.items() if statement.many}
 
 _ASYNC_THREADS = 4
 _FORK_SECONDS = 5.0
@@ -244,6 +257,8 @@ class SqliteEngine:
                 continue
             if statement.timed:
                 parameters = (*parameters, self.clock.now())
+            if arranged := _ARRANGED[name]:
+                parameters = arranged(parameters)
             if statement.each is not None:
                 rows = self._rows(connection, statement.text, parameters)
                 answer = connection.executemany(STATEMENTS[statement.each].text, rows).rowcount if rows else 0
@@ -259,11 +274,13 @@ class SqliteEngine:
         shared = (*batch.shared, self.clock.now()) if statement.timed else batch.shared
         whole = len(rows) - len(rows) % BATCH
         count = 0
+        arranged = _MANY_ARRANGED[statement.name] or tuple
         for start in range(0, whole, BATCH):
             parameters = (*chain.from_iterable(rows[start : start + BATCH]), *shared)
-            count += connection.execute(statement.many, parameters).rowcount
+            count += connection.execute(statement.many, arranged(parameters)).rowcount
         if whole < len(rows):
-            count += connection.executemany(statement.text, [(*row, *shared) for row in rows[whole:]]).rowcount
+            arranged = _ARRANGED[statement.name] or tuple
+            count += connection.executemany(statement.text, [arranged((*row, *shared)) for row in rows[whole:]]).rowcount
         return count
 
     def _rows(self, connection: sqlite3.Connection, text: str, parameters: tuple[Any, ...]) -> list[Any]:

@@ -39,6 +39,9 @@ class Statement:
         many: The same for `BATCH` rows: the parameters of each row one after the other, then those that rows share.
             Empty where no part repeats.
         parameters: Names of the parameters, in the order in which operations give them.
+        used: Positions of the parameters (the time behind the declared ones) in the order in which ``text`` uses them, for
+            drivers that know no numbers in placeholders.
+        many_used: The same for ``many``.
         answer: ``rows``, ``count`` or ``number``.
         timed: Whether it needs the time as one parameter more.
         each: The statement to run for each row that this one finds, if any.
@@ -48,6 +51,8 @@ class Statement:
     text: str
     many: str
     parameters: tuple[str, ...]
+    used: tuple[int, ...]
+    many_used: tuple[int, ...]
     answer: str
     timed: bool
     each: str | None = None
@@ -92,6 +97,7 @@ def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, st
     answer = {"": "rows", "!": "count", "+": "number"}[mark]
     each, shared = (tuple(re.findall(r"\w+", part)) for part in declared.rpartition("|")[::2])
     used: set[str] = set()
+    order: list[int] = []
 
     def fill(sql: str, row: int, rows: int) -> str:
         positions = {parameter: row * len(each) + index for index, parameter in enumerate(each)}
@@ -101,19 +107,22 @@ def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, st
             used.add(match[1])
             if match[1] not in positions:
                 raise ValueError(f"statement {name} uses :{match[1]} without declaring it")
+            order.append(positions[match[1]])
             return placeholder(positions[match[1]], match[1])
 
         return _PARAMETER.sub(replace, sql)
 
     def text(rows: int) -> str:
+        order.clear()
         before, *repeated = _REPEATED.split("\n".join(lines))
         if not repeated:
             return fill(before, 0, rows)
         values = ",\n".join(fill(repeated[0], row, rows) for row in range(rows))
         return fill(before, 0, rows) + values + fill(repeated[1], 0, rows)
 
-    one = text(1)
+    one, one_order = text(1), tuple(order)
     if unused := {*each, *shared} - used:
         raise ValueError(f"statement {name} declares {sorted(unused)} and does not use it")
-    many = text(BATCH) if each else ""
-    return Statement(name, one, many, (*each, *shared), answer=answer, timed="now" in used, each=other)
+    many, many_order = (text(BATCH), tuple(order)) if each else ("", ())
+    timed = "now" in used
+    return Statement(name, one, many, (*each, *shared), one_order, many_order, answer=answer, timed=timed, each=other)
