@@ -86,9 +86,7 @@ class ValueTooLargeError(InvalidValueError):
         remedy: How to raise it; `None` if it is fixed.
     """
 
-    def __init__(
-        self, size: int, limit: int, whose: str = "max_value_bytes", remedy: str | None = "a higher limit"
-    ) -> None:
+    def __init__(self, size: int, limit: int, whose: str = "max_value_bytes", remedy: str | None = "a higher limit") -> None:
         self.size = size
         self.limit = limit
         self.whose = whose

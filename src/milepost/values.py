@@ -70,29 +70,34 @@ def _plain(value: Any, limit: int) -> bool:
     for _ in range(MAX_DEPTH):
         deeper: list[Any] = []
         for box in level:
-            room -= len(box) + 1
-            if type(box) is dict:
-                for key in box:
-                    if type(key) is not str:
-                        return False
-                    room -= len(key) + 3
-                items: Any = box.values()
-            else:
-                items = box
-            for item in items:
-                kind = type(item)
-                if kind is str:
-                    room -= len(item) + 1
-                elif kind not in _SCALARS:
-                    if kind is not dict and kind is not list:
-                        return False
-                    deeper.append(item)
+            room -= _least(box, deeper)
             if room < 0 or len(deeper) > _MANY:
                 return False
         if not deeper:
             return True
         level = deeper
     return False
+
+
+def _least(box: Any, deeper: list[Any]) -> int:
+    """Add the containers in a container to a list; return the least bytes of all else there, a huge number if it is bad."""
+    size = len(box) + 1
+    items = box
+    if type(box) is dict:
+        for key in box:
+            if type(key) is not str:
+                return MOST_BYTES + 1
+            size += len(key) + 3
+        items = box.values()
+    for item in items:
+        kind = type(item)
+        if kind is str:
+            size += len(item) + 1
+        elif kind not in _SCALARS:
+            if kind is not dict and kind is not list:
+                return MOST_BYTES + 1
+            deeper.append(item)
+    return size
 
 
 def _size(value: Any, known: dict[int, int]) -> int:

@@ -228,3 +228,22 @@ def test_assets_outlive_their_runs(store: Any) -> None:
     store.instances.open(SCOPE, 1, incarnation="new")
     store.instances.delete_run(SCOPE.dag_id, SCOPE.run_id)
     assert store.asset_store(A).get("k") == 1
+
+
+def test_an_asset_that_gets_its_other_name_is_found_by_it_in_a_running_task(store: Any) -> None:
+    """Known by URI at open, or by name, and completed while the task runs: it is found by both, and has one store."""
+    store.asset_store(Asset("s3://orders", uri="s3://orders"))
+    store.asset_store(Asset("stock"))
+    opened = store.instances.open(SCOPE, 1, inlets=[AssetScope(uri="s3://orders")], outlets=[Asset("stock")])
+    assets = opened["asset_store"]
+    assets[AssetScope(uri="s3://orders")].set("k", 1)
+    store.asset_store(Asset("orders", uri="s3://orders")).set("l", 2)
+    store.asset_store(Asset("stock", uri="s3://stock")).set("k", 3)
+    assert AssetScope(name="orders") in assets
+    assert AssetScope(uri="s3://stock") in assets
+    assert assets[AssetScope(name="orders")].items() == [("k", 1), ("l", 2)]
+    assert assets[AssetScope(uri="s3://stock")].get("k") == 3
+    assert assets[Asset("orders", uri="s3://orders")].get("k") == 1
+    assert AssetScope(name="other") not in assets
+    with pytest.raises(AssetNotFoundError, match=r"its assets: .*orders.*stock"):
+        assets[AssetScope(name="other")]

@@ -18,9 +18,11 @@ from milepost import (
     ManualClock,
     StaleAttemptError,
     TaskScope,
+    Writer,
+    calls,
     connect,
 )
-from tests.contract.conftest import SCOPE
+from tests.contract.conftest import SCOPE, real
 from tests.support.backends import DictBackend, OwnMetastoreBackend
 from tests.support.driver import Loops, drive
 
@@ -269,3 +271,43 @@ def test_lifecycle_drops_the_entries_of_a_backend(open_with: Open, step: Callabl
     store.task_store(SCOPE, attempt=1).set("k", 1)
     step(store)
     assert "k" not in store.task_store(SCOPE)
+
+
+def test_set_many_of_a_subclass_is_all_or_nothing(open_with: Open) -> None:
+    """Through a subclass of `MetastoreStateBackend`, `set_many` sees each key and writes all of them or none, at once."""
+    store = open_with("RefusingBackend")
+    task = store.task_store(SCOPE)
+    task.set("a", "old")
+    with pytest.raises(LookupError, match="refused"):
+        task.set_many({"a": 1, "b": 2, "no": 3, "z": 4})
+    assert task.items() == [("a", ["old"])]
+    with pytest.raises(BackendUnsupportedError, match="different expiries"):
+        task.set_many({"a": 1, "late": 2})
+    assert task.items() == [("a", ["old"])]
+    task.set_many({"a": 1, "b": 2}, retention=HOUR)
+    assert task.items() == [("a", [1]), ("b", [2])]
+    first, second = task.entry("a"), task.entry("b")
+    assert (first.updated_at, first.expires_at) == (second.updated_at, second.expires_at)
+    assert first.expires_at - first.updated_at == HOUR
+
+
+def test_set_many_of_a_subclass_is_one_transaction(open_with: Open) -> None:
+    """A stale attempt's `set_many` through a subclass writes no key, also where it became stale after its first check."""
+    store = open_with("RefusingBackend")
+    stale = store.instances.open(SCOPE, 1)["task_store"]
+    backend = real(store).metastore.backend
+    inner = real(store).metastore.inner
+    own = backend._put
+
+    def overtaken(*args: Any) -> Any:
+        inner.call(real_open(2))
+        return own(*args)
+
+    def real_open(attempt: int) -> Any:
+        return calls.Open(SCOPE, attempt, Writer.of_task(SCOPE, attempt).encode(SCOPE))
+
+    backend._put = overtaken
+    with pytest.raises(StaleAttemptError):
+        stale.set_many({"a": 1, "b": 2})
+    backend._put = own
+    assert store.task_store(SCOPE).keys() == []

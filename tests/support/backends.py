@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, ClassVar
 
 from milepost import AssetScope, BaseStateBackend, MetastoreStateBackend, TaskScope
 
-__all__ = ["DictBackend", "ListingBackend", "NotABackend", "OwnMetastoreBackend", "PickyBackend", "WrappingBackend"]
+__all__ = [
+    "DictBackend",
+    "ListingBackend",
+    "NotABackend",
+    "OwnMetastoreBackend",
+    "PickyBackend",
+    "RefusingBackend",
+    "WrappingBackend",
+]
 
 Scope = TaskScope | AssetScope
 
@@ -113,6 +121,26 @@ class OwnMetastoreBackend(MetastoreStateBackend):
     ) -> None:
         self.sets.append(key)
         await super().aset(scope, key, value, expires_at=expires_at, session=session)
+
+
+class RefusingBackend(MetastoreStateBackend):
+    """A subclass that marks every text and refuses the key `no`; `late`: whose expiry it moves."""
+
+    def set(self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None) -> None:
+        if key == "no":
+            raise LookupError("refused")
+        if key == "late":
+            expires_at = datetime(2030, 1, 1, tzinfo=timezone.utc)
+        super().set(scope, key, f"[{value}]", expires_at=expires_at, session=session)
+
+    async def aset(
+        self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None
+    ) -> None:
+        if key == "no":
+            raise LookupError("refused")
+        if key == "late":
+            expires_at = datetime(2030, 1, 1, tzinfo=timezone.utc)
+        await super().aset(scope, key, f"[{value}]", expires_at=expires_at, session=session)
 
 
 class WrappingBackend(BaseStateBackend):

@@ -318,8 +318,7 @@ def shared(levels: int, leaf: Any) -> list[Any]:
 @pytest.mark.parametrize("limit", [0, 65_536])
 @pytest.mark.parametrize("leaf", [1, "x" * 1_000_000, {"k": []}])
 def test_parts_that_recur_without_end_are_refused_by_size(limit: int, leaf: Any) -> None:
-    """A small object that refers to its parts again and again is refused with its exact size, limit or not, and no walk
-    over all of its text is made: that would never end."""
+    """A small object that refers to its parts again and again is refused at once, limit or not, with its exact size."""
     size = len(json.dumps(leaf, separators=(",", ":"))) + 2
     for _ in range(60):
         size = 2 * size + 3
@@ -344,7 +343,7 @@ def test_faults_beside_parts_that_recur_are_still_named() -> None:
 
 
 def test_a_value_of_many_parts_that_fits_is_stored_whole() -> None:
-    """The early look at the size refuses nothing that fits: exactly at the limit, with parts that recur, it is the same text."""
+    """The early look at the size refuses nothing that fits: at the very limit, with parts that recur, it is stored."""
     for value in ([[]] * 1_000, shared(8, "é\n"), {"a": [{}, {"b": [1.5, None, True]}] * 20}):
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         size = len(text.encode())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from milepost import calls
 from milepost.accessors.asset import AssetStoreAccessor
 from milepost.assets import Asset, asset_scope, is_alias, unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError, UnsupportedTypeError
@@ -64,6 +66,20 @@ class AssetStoreAccessors:
             return [n for n, names in self._names.items() if names[0] == names[1] and names[0] in (name, uri)]
         return [n for n, names in self._names.items() if names[0] == name or names[1] == uri]
 
+    def _known(self, scope: AssetScope) -> list[int]:
+        """Return the numbers that fit; before it answers "none", look up what the task's assets are called by now.
+
+        An asset known by one of its names only may have got the other since the attempt was opened.
+        """
+        found = self._matching(scope)
+        if not found:
+            for number, accessor in self._accessors.items():
+                with suppress(AssetNotFoundError):  # removed meanwhile
+                    _, *names = accessor._metastore.call(calls.FindAsset(AssetScope(number)))
+                    self._names[number] = (names[0], names[1])
+            found = self._matching(scope)
+        return found
+
     def __getitem__(self, asset: Any) -> AssetStoreAccessor:
         """Return the accessor of one of the task's assets.
 
@@ -78,7 +94,7 @@ class AssetStoreAccessors:
         if is_alias(asset):
             raise UnsupportedTypeError(f"{asset!r} is an alias; subscript with one of its assets")
         scope = asset_scope(asset)
-        found = self._matching(scope)
+        found = self._known(scope)
         if not found:
             if scope in self._inlets or scope in self._outlets:
                 raise unknown_asset(scope)
@@ -89,7 +105,7 @@ class AssetStoreAccessors:
         return self._accessors[found[0]]
 
     def __contains__(self, asset: object) -> bool:
-        return not is_alias(asset) and len(self._matching(asset_scope(asset))) == 1
+        return not is_alias(asset) and len(self._known(asset_scope(asset))) == 1
 
     def __len__(self) -> int:
         return len(self._names)

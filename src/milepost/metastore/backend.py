@@ -178,8 +178,19 @@ class BackendMetastore(Metastore):
         }
         if self._takes_never:
             options["never_expires"] = call.retention == NEVER
+        if len(call.items) == 1:
+            (item,) = call.items
+            yield _Ask("set", (session.handle.scope, item.key, item.text), options)
+            return
+        gathered = _Gathering(self.inner, now)
+        options["session"] = options["session"]._replace(metastore=gathered)
         for item in call.items:
             yield _Ask("set", (session.handle.scope, item.key, item.text), options)
+        if len({put.retention for put in gathered.puts}) > 1:
+            raise BackendUnsupportedError(f"the backend {self.name} gives the keys of one set_many() different expiries")
+        items = {item.key: item for put in gathered.puts for item in put.items}
+        if items:
+            yield calls.Put(session.handle, list(items.values()), gathered.puts[0].retention)
 
     def _list(self, session: Session, call: calls.Keys | calls.Count | calls.Items) -> _Steps:
         if not self._lists:
@@ -223,10 +234,51 @@ class BackendMetastore(Metastore):
         await self.inner.aclose()
 
 
+class _Gathering(Metastore):
+    """What several ``set`` calls of a backend write to, so that all of it goes into one transaction afterwards.
+
+    Args:
+        inner: Answers everything else.
+        now: The one instant from which expiries are counted.
+    """
+
+    def __init__(self, inner: Metastore, now: int) -> None:
+        self.inner = inner
+        self._now = now
+        self.found_schema = inner.found_schema
+        self.puts: list[calls.Put] = []
+
+    def call(self, call: Call[R], /) -> R:
+        if isinstance(call, calls.Put):
+            self.puts.append(call)
+            return None  # type: ignore[return-value]
+        return self.inner.call(call)
+
+    async def acall(self, call: Call[R], /) -> R:
+        if isinstance(call, calls.Put):
+            self.puts.append(call)
+            return None  # type: ignore[return-value]
+        return await self.inner.acall(call)
+
+    def now(self) -> int:
+        return self._now
+
+    def verify(self) -> None:
+        self.inner.verify()
+
+    def close(self) -> None:
+        """Leave the metastore open: it is not this object's."""
+
+    async def aclose(self) -> None:
+        """As `close`."""
+
+
 class MetastoreStateBackend(BaseStateBackend):
     """The default backend: entries live in the metastore.
 
     Subclass it to see or change what is stored, or hold one and hand calls on to it; pass ``session`` on in either case.
+    In a subclass, ``set_many`` calls ``set`` for each key and then writes all of them in one transaction: what ``set``
+    reads meanwhile is as it was before.
 
     .. versionadded:: 0.1
     """

@@ -91,8 +91,10 @@ class NetworkMetastore(Metastore):
         self.engine.close()
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        self.engine.close()
+        """Close all connections; the loop goes on while running calls end."""
+        import asyncio
+
+        await asyncio.to_thread(self.engine.close)
 
 
 def _check(call: Call[Any]) -> calls.Read | None:

@@ -49,6 +49,16 @@ _ASYNC_THREADS = 4
 _FORK_SECONDS = 5.0
 
 
+class _Turn:
+    """A call that waits for the one connection of a database in memory."""
+
+    __slots__ = ("connection", "ready")
+
+    def __init__(self) -> None:
+        self.connection: sqlite3.Connection | None = None
+        self.ready = threading.Event()
+
+
 class SqliteEngine:
     """Connections to one SQLite file, or to one private database in memory.
 
@@ -73,7 +83,8 @@ class SqliteEngine:
         self._synchronous = synchronous
         self._idle: deque[sqlite3.Connection] = deque()
         self._live: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
-        self._gate = threading.Condition()
+        self._gate = threading.RLock()
+        self._waiting: deque[_Turn] = deque()
         self._forking = False
         self._closed: str | None = None
         self._executor: ThreadPoolExecutor | None = None
@@ -111,19 +122,38 @@ class SqliteEngine:
 
     def _open(self) -> sqlite3.Connection:
         with self._gate:
-            while True:
-                if self._closed is not None:
-                    raise StoreClosedError(self._closed)
-                if self.path is not None or not hasattr(self, "found"):
-                    connection = schema.connect(self.target, self._synchronous) if self._create else schema.look(self.target)
-                    self._live.add(connection)
-                    return connection
-                try:
-                    return self._idle.pop()
-                except IndexError:
-                    if not self._live:
-                        raise StoreClosedError("an interrupted call lost the database in memory") from None
-                    self._gate.wait(0.1)
+            if self._closed is not None:
+                raise StoreClosedError(self._closed)
+            if self.path is not None or not hasattr(self, "found"):
+                connection = schema.connect(self.target, self._synchronous) if self._create else schema.look(self.target)
+                self._live.add(connection)
+                return connection
+            try:
+                return self._idle.pop()
+            except IndexError:
+                turn = _Turn()
+                self._waiting.append(turn)
+        return self._await_turn(turn)
+
+    def _await_turn(self, turn: _Turn) -> sqlite3.Connection:
+        """Wait until `give` hands the connection on; calls get it in the order in which they came."""
+        try:
+            while self._live and not turn.ready.wait(0.1):
+                pass
+        except BaseException:
+            self._leave(turn)
+            if turn.connection is not None:
+                self.give(turn.connection)
+            raise
+        if turn.connection is not None:
+            return turn.connection
+        self._leave(turn)
+        raise StoreClosedError(self._closed or "an interrupted call lost the database in memory")
+
+    def _leave(self, turn: _Turn) -> None:
+        with self._gate:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
 
     def take(self) -> sqlite3.Connection:
         """Take a connection for this call alone; `give` it back in a ``finally``."""
@@ -138,12 +168,19 @@ class SqliteEngine:
             connection.close()
             self._live.discard(connection)  # not before it is closed: the fork waits for this
             return
-        self._idle.append(connection)
+        if self.path is None:
+            # Not by way of the idle ones where others wait: a call in a loop would always take it first.
+            with self._gate:
+                if self._waiting and self._closed is None:
+                    turn = self._waiting.popleft()
+                    turn.connection = connection
+                    turn.ready.set()
+                    return
+                self._idle.append(connection)
+        else:
+            self._idle.append(connection)
         if self._closed is not None:
             self._drain()
-        elif self.path is None:
-            with self._gate:
-                self._gate.notify()
 
     def _drain(self) -> None:
         # Takes no lock: the thread that forks holds the gate and waits for all connections to be closed.
@@ -160,7 +197,8 @@ class SqliteEngine:
         with self._gate:
             if self._closed is None:
                 self._closed = f"the store {self.target} is closed"
-            self._gate.notify_all()
+            while self._waiting:
+                self._waiting.popleft().ready.set()
         self._drain()
         executor, self._executor = self._executor, None
         if executor is not None:
@@ -190,7 +228,8 @@ class SqliteEngine:
 
     def after_fork_in_child(self) -> None:
         """Start with no connections, or refuse to work where that would not be safe."""
-        self._gate = threading.Condition()
+        self._gate = threading.RLock()
+        self._waiting.clear()
         self._forking = False
         self._executor = None
         if self.path is None:
