@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,8 @@ from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
 from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer
 from milepost.errors import InvalidValueError, MilepostError, UnsupportedTypeError
-from milepost.scopes import MAX_ID_CHARS, AssetScope, Scope, TaskScope, check_text
+from milepost.program import Program, arun, run
+from milepost.scopes import MAX_ID_CHARS, MAX_MAP_INDEX, AssetScope, Scope, TaskScope, check_text
 from milepost.values import canonical
 
 if TYPE_CHECKING:
@@ -192,6 +193,74 @@ class Instances:
     async def afinish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:
         """As `finish`."""
         await self._metastore.acall(_finish(scope, attempt, state, incarnation))
+
+    def expand(
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        *,
+        expansion: str,
+        length: int,
+        item: Callable[[int], Mapping[str, Any] | None],
+    ) -> List[TaskScope]:
+        """Tell of which items a mapped task has instances, before any of them is opened.
+
+        For the same expansion as before, this does nothing: retries are never compared. For another one, instances that were
+        opened for another item than the one at their position now, and instances past the end, are started over in one
+        transaction: their attempts become stale, their keys are archived, with a warning.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            task_id: The mapped task.
+            expansion: A text that tells one computation of the list from another; at most 250 characters.
+            length: The number of items.
+            item: Returns the mapped arguments at a position, as for `open`. Asked only where they are needed.
+
+        Returns:
+            The instances that start over.
+
+        Raises:
+            RunNotFoundError: The run is not recorded.
+        """
+        return run(self._metastore, self._expand(dag_id, run_id, task_id, expansion, length, item))
+
+    async def aexpand(
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        *,
+        expansion: str,
+        length: int,
+        item: Callable[[int], Mapping[str, Any] | None],
+    ) -> List[TaskScope]:
+        """As `expand`; ``item`` is a plain function."""
+        return await arun(self._metastore, self._expand(dag_id, run_id, task_id, expansion, length, item))
+
+    def _expand(
+        self,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        expansion: str,
+        length: int,
+        item: Callable[[int], Mapping[str, Any] | None],
+    ) -> Program[List[TaskScope]]:
+        scope = TaskScope(dag_id, run_id, task_id)
+        check_text(expansion, "expansion", MAX_ID_CHARS)
+        if type(length) is not int:
+            raise UnsupportedTypeError(f"length must be an int, not {type(length).__name__}")
+        if not 0 <= length <= MAX_MAP_INDEX:
+            raise InvalidValueError(f"length must be 0 to {MAX_MAP_INDEX}, got {length}")
+        answer = yield calls.Expand(dag_id, run_id, task_id, expansion, length, None, self._writer)
+        if answer.compare:
+            items = {index: self._fingerprint(scope, item(index)) for index in answer.compare}
+            answer = yield calls.Expand(dag_id, run_id, task_id, expansion, length, items, self._writer)
+        for warning in answer.warnings:
+            _warn("%s", warning, action="item_changed")
+        return answer.discarded  # type: ignore[no-any-return]
 
     # -- clear and restore ----------------------------------------------------------------------------------------
 

@@ -202,6 +202,60 @@ def test_s22_a_shrunk_list_leaves_nothing_reachable(store: Any) -> None:
     assert store.task_store(TaskScope(DAG, RUN, "mapped", 2)).keys() == []
 
 
+def expand(store: Any, items: str, expansion: str) -> list[int]:
+    """Tell of which items the mapped task has instances, and return the positions that start over."""
+    gone = store.instances.expand(
+        DAG, RUN, "mapped", expansion=expansion, length=len(items), item=lambda index: {"x": items[index]}
+    )
+    return [scope.map_index for scope in gone]
+
+
+def test_s22_a_list_computed_anew_starts_other_items_over(store: Any, caplog: Any) -> None:
+    """S-22: a new expansion sets aside the state and the result of positions that hold another item or none."""
+    for index, task in enumerate(items_of(store, "abcd", attempt=1)):
+        scope = TaskScope(DAG, RUN, "mapped", index)
+        task.set("item", "abcd"[index])
+        store.runs.put_result(scope, 1, "1")
+        store.instances.finish(scope, 1, "success" if index != 1 else "up_for_retry")
+    assert expand(store, "abcd", "first") == []
+    assert expand(store, "azc", "second") == [1, 3]
+    left = [store.task_store(TaskScope(DAG, RUN, "mapped", index)).items() for index in range(4)]
+    assert left == [[("item", "a")], [], [("item", "c")], []]
+    assert store.runs.get_results(DAG, RUN, "mapped") == {0: "1", 2: "1"}
+    states = [record.state for record in store.instances.list(DAG, RUN, "mapped")]
+    assert states == ["success", "cleared", "success", "cleared"]
+    warned = [record for record in caplog.records if getattr(record, "action", "") == "item_changed"]
+    assert len(warned) == 2
+    for index in (1, 3):
+        (archive,) = store.instances.archives(TaskScope(DAG, RUN, "mapped", index))
+        assert (archive.cause, archive.keys) == ("item_changed", ("item",))
+    with pytest.raises(StaleAttemptError):
+        store.instances.finish(TaskScope(DAG, RUN, "mapped", 1), 1, "failed")
+
+
+def test_s22_one_expansion_is_compared_once(store: Any) -> None:
+    """S-22: for the same expansion nothing is compared, nor for items without a fingerprint; a deleted run begins anew."""
+    items_of(store, "ab", attempt=1)[0].set("item", "a")
+    assert expand(store, "ab", "first") == []
+    assert expand(store, "zy", "first") == []
+    assert store.instances.expand(DAG, RUN, "mapped", expansion="2", length=2, item=lambda _: None) == []
+    assert store.task_store(TaskScope(DAG, RUN, "mapped", 0)).get("item") == "a"
+    store.instances.delete_run(DAG, RUN)
+    items_of(store, "ab", attempt=1)
+    assert expand(store, "zb", "2") == [0]
+
+
+def test_s22_expand_refuses_what_makes_no_sense(store: Any) -> None:
+    """An unknown run, an odd length and an empty expansion are refused, and nothing is recorded."""
+    with pytest.raises(RunNotFoundError):
+        expand(store, "a", "first")
+    items_of(store, "ab", attempt=1)
+    for wrong, error in (({"length": -1}, ValueError), ({"length": "1"}, TypeError), ({"expansion": ""}, ValueError)):
+        with pytest.raises(error):
+            store.instances.expand(DAG, RUN, "mapped", **{"expansion": "1", "length": 1, "item": lambda _: None, **wrong})
+    assert expand(store, "zb", "1") == [0]
+
+
 def test_s22_items_that_are_not_json_have_no_guard(store: Any, caplog: Any) -> None:
     """S-22: items that are not JSON are not compared, which is logged once per task."""
     for index in range(3):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
@@ -16,6 +16,8 @@ __all__ = [
     "ClearInstances",
     "Cleared",
     "DeleteRun",
+    "Expand",
+    "Expanded",
     "Finish",
     "GetResults",
     "HoldRun",
@@ -88,6 +90,46 @@ class Finish(Call[bool]):
     attempt: int
     state: str
     incarnation: str | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Expanded:
+    """The answer to `Expand`."""
+
+    compare: list[int] = field(default_factory=list)
+    """Positions whose items are needed first; nothing has been written."""
+    discarded: list[TaskScope] = field(default_factory=list)
+    """Instances that were started over."""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Expand(Call[Expanded]):
+    """Tell of which items a mapped task has instances from now on. One transaction.
+
+    If the list was computed anew, instances that were opened for another item, and those past its end, are started over:
+    keys archived, fence raised, result dropped. For the same computation as before: nothing.
+
+    Args:
+        dag_id: The DAG.
+        run_id: The run.
+        task_id: The mapped task.
+        expansion: Tells one computation of the list from another.
+        length: The number of items.
+        items: The fingerprints by position, `None` for no guard; without them the answer may be that they are needed.
+        writer: Who tells it, as rows hold it.
+
+    Raises:
+        RunNotFoundError: No such run.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    expansion: str
+    length: int
+    items: Mapping[int, str | None] | None
+    writer: str
 
 
 class Cleared(NamedTuple):

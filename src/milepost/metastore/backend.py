@@ -148,7 +148,7 @@ class BackendMetastore(Metastore):
         """
         answer = yield call
         gone: list[TaskScope] = []
-        if isinstance(call, calls.Open | calls.ClearInstances):
+        if isinstance(call, calls.Open | calls.Expand | calls.ClearInstances):
             gone = answer.discarded
         elif isinstance(call, calls.DeleteRun):
             gone = answer

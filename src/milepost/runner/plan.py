@@ -245,13 +245,21 @@ class Plan:
         self._set(instance, "running")
         return Start(task.node.task_id, index, instance.attempt, retry=instance.tries <= task.node.retries)
 
-    def expanded(self, task_id: str, count: int) -> Settled | None:
+    def expanded(self, task_id: str, count: int, anew: Iterable[int] = ()) -> Settled | None:
         """Tell how many instances a mapped task has.
+
+        Args:
+            task_id: The task.
+            count: How many.
+            anew: Positions that start over, however they are recorded.
 
         Returns:
             That the task is skipped, if it has none.
         """
         task = self._tasks[task_id]
+        for index in anew:
+            _, attempt = self._records.get((task_id, index), ("none", 0))
+            self._records[task_id, index] = ("none", attempt)
         if count == 0:
             return self._settle_whole(task, "skipped")
         self._give(task_id, range(count))

@@ -10,20 +10,19 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from milepost.errors import RunNotFoundError, StaleAttemptError
-from milepost.runner import results
 from milepost.runner.errors import ResultDamagedError
+from milepost.runner.expanding import Expansions
 from milepost.runner.graph import nodes_of
 from milepost.runner.opening import open_attempt
 from milepost.runner.plan import Expand, Plan, Settled, Start, State
 from milepost.runner.process import AttemptProcess, Reaper, how_it_died, launch
 from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
-from milepost.runner.spec import AttemptSpec, ExitCode, MappedItem
-from milepost.runner.view import StoreView, mapped_arguments
+from milepost.runner.spec import AttemptSpec, ExitCode
+from milepost.runner.view import StoreView
 from milepost.scopes import TaskScope
 from milepost.sdk.mapped import MappedTask
 from milepost.sdk.node import sources_of
-from milepost.sdk.references import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from milepost.entry import RunRecord
     from milepost.runner.holder import Hold
     from milepost.sdk.dag import DAG
-    from milepost.sdk.expansion import Expansion
     from milepost.store import Store
 
 __all__ = ["Runner"]
@@ -89,7 +87,7 @@ class Runner:
         states = {key: (record.state, record.attempt) for key, record in self.records.items()}
         self.plan = Plan(nodes_of(dag), states)
         self.view = StoreView(store, run.dag_id, run.run_id, self.plan.successes, {**dag.params, **self.params})
-        self.expansions: dict[str, Expansion] = {}
+        self.expansions = Expansions(store, run, self.plan, self.view, display.note)
         self.running: list[AttemptProcess] = []
         self.seconds: dict[tuple[str, int], float] = {}
         self.errors: dict[tuple[str, int], str] = {}
@@ -227,35 +225,20 @@ class Runner:
         task = self.dag.task_dict[task_id]
         assert isinstance(task, MappedTask)
         try:
-            expansion = task.expansion.expand(self.view)
+            count, anew = self.expansions.expand(task)
         except (TypeError, LookupError, ResultDamagedError) as error:
             reason = f"{task.defined_at}: cannot be expanded: {error}"
             self.errors[task_id, -1] = reason
             self.display.note(f"{task_id}: failed: {reason}")
             self.plan.unexpandable(task_id)
             return
-        self.expansions[task_id] = expansion
-        settled = self.plan.expanded(task_id, len(expansion))
+        settled = self.plan.expanded(task_id, count, anew)
         if settled is not None:
             self._show_settled(settled)
 
-    def _item(self, start: Start) -> MappedItem | None:
-        """Return the mapped arguments of an instance, those that the codec cannot hold as positions."""
-        expansion = self.expansions.get(start.task_id)
-        if expansion is None:
-            return None
-        item = MappedItem({}, {})
-        positions = expansion.positions(start.map_index)
-        for name, value in expansion.at(positions).items():
-            try:
-                item.sent[name] = results.encode(value, start.task_id)
-            except (TypeError, ValueError):  # a reference, or an object: the attempt has its own list
-                item.own[name] = positions[name]
-        return item
-
     def _launch(self, start: Start, reaper: Reaper) -> None:
         task = self.dag.task_dict[start.task_id]
-        item = self._item(start)
+        item = self.expansions.item(start.task_id, start.map_index)
         logical_date = self.run.logical_date or self.run.created_at
 
         def spec(control: int) -> AttemptSpec:
@@ -345,11 +328,9 @@ class Runner:
         """Record the end of an attempt that died before it could do so itself."""
         start = attempt.start
         if not opened:
-            task, item = self.dag.task_dict[start.task_id], self._item(start)
+            task = self.dag.task_dict[start.task_id]
             try:
-                mapped = None
-                if item is not None and isinstance(task, MappedTask):
-                    mapped = resolve(mapped_arguments(task, item), self.view)
+                mapped = self.expansions.mapped(task, start.map_index)
                 open_attempt(self.store, scope, start.attempt, task, mapped, self.run.incarnation)
             except StaleAttemptError:
                 raise

@@ -38,6 +38,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.FindAsset: (assets.find, True),
     calls.Open: (lifecycle.open_attempt, True),
     calls.Finish: (lifecycle.finish, True),
+    calls.Expand: (lifecycle.expand, True),
     calls.ClearInstances: (lifecycle.clear, True),
     calls.Archives: (instances.archives, False),
     calls.Restore: (lifecycle.restore, True),

@@ -14,7 +14,7 @@ from milepost.metastore.operations.base import Environment, Operation, key_text,
 from milepost.metastore.operations.instances import unknown
 from milepost.scopes import TaskScope, run_hash
 
-__all__ = ["clear", "delete_run", "finish", "open_attempt", "restore"]
+__all__ = ["clear", "delete_run", "expand", "finish", "open_attempt", "restore"]
 
 _OPEN = ("running", "up_for_retry", "deferred")
 _BY_KEY = ("clear_keys", "delete", "restore_keys")
@@ -94,7 +94,44 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
 def _item_changed(instance: _Instance, item: str | None) -> bool:
     """Tell whether the position holds another item since a clear; retries of one expansion are never compared."""
     cleared = instance.attempt > 0 and instance.cleared_attempt >= instance.attempt
-    return cleared and None not in (item, instance.item) and item != instance.item
+    return cleared and _differ(instance.item, item)
+
+
+def _differ(old: str | None, new: str | None) -> bool:
+    return None not in (old, new) and old != new
+
+
+def expand(call: calls.Expand, _: Environment) -> Operation[calls.Expanded]:
+    """See `milepost.calls.Expand`."""
+    answer = calls.Expanded()
+    rows = yield "run_load", (run_hash(call.dag_id, call.run_id),)
+    if not rows:
+        raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
+    run = rows[0][0]
+    rows = yield "expansion_get", (run, call.task_id)
+    if rows and rows[0][0] == call.expansion:
+        return answer
+    opened = yield "instances_of_expansion", (run, call.task_id)
+    if call.items is None:
+        answer.compare = [index for _, index, item, _ in opened if index < call.length and item is not None]
+        if answer.compare:
+            return answer
+    items = call.items or {}
+    for number, index, item, state in opened:
+        if index < call.length and not _differ(item, items.get(index)):
+            continue
+        scope = TaskScope(call.dag_id, call.run_id, call.task_id, index)
+        count = yield from set_aside(number, scope, "item_changed", call.writer)
+        yield "result_delete", (number,)
+        yield "instance_clear", (number,)
+        answer.discarded.append(scope)
+        if count or state != "cleared":
+            now = "stands for another item" if index < call.length else "has no item any more"
+            answer.warnings.append(f"{scope} now {now}: it starts over, {count} keys of the earlier one were set aside")
+    yield "expansion_put", (run, call.task_id, call.expansion)
+    if answer.discarded:
+        yield "run_reopen", (run,)
+    return answer
 
 
 def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptError:
@@ -256,6 +293,7 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
     for number, *_ in targets:
         for statement in ("entry_clear", "result_delete", "change_forget", "instance_delete", "owner_delete"):
             yield statement, (number,)
+    yield "expansion_forget", (run,)
     yield "run_delete", (run,)
     yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
     return [TaskScope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]

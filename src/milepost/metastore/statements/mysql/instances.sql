@@ -119,3 +119,21 @@ SELECT i.map_index, v.value FROM milepost_runs AS r
 JOIN milepost_instances AS i ON i.run = r.id AND i.task_id = :task_id AND (:map_index IS NULL OR i.map_index = :map_index)
 JOIN milepost_results AS v ON v.owner_id = i.id
 WHERE r.hash = :run_hash ORDER BY i.map_index
+
+-- expansion_get(run, task_id)
+-- Which computation of its list a mapped task's instances stand for.
+SELECT expansion FROM milepost_expansions WHERE run = :run AND task_id = :task_id
+
+-- expansion_put!(run, task_id, expansion)
+-- They stand for this one from now on.
+INSERT INTO milepost_expansions (run, task_id, expansion) VALUES (:run, :task_id, :expansion)
+ON DUPLICATE KEY UPDATE expansion = :expansion
+
+-- expansion_forget!(run)
+-- Drop those of a run.
+DELETE FROM milepost_expansions WHERE run = :run
+
+-- instances_of_expansion(run, task_id)
+-- The instances of a mapped task that were ever opened, with the fingerprints of their items.
+SELECT id, map_index, item, state FROM milepost_instances WHERE run = :run AND task_id = :task_id AND map_index >= 0 AND attempt > 0
+ORDER BY map_index
