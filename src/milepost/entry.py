@@ -21,12 +21,14 @@ __all__ = [
     "Entry",
     "InstanceRecord",
     "InstanceState",
+    "Outcome",
     "RunRecord",
     "StoreStats",
     "TaskOptions",
     "TransferReport",
     "Writer",
     "WriterKind",
+    "one_line",
 ]
 
 WriterKind = Literal["task", "watcher", "api", "cli", "python"]
@@ -37,6 +39,17 @@ FINISH_STATES: Final = frozenset({"success", "failed", "skipped", "up_for_retry"
 
 OPEN_STATES: Final = frozenset({"running", "up_for_retry", "deferred"})
 """States of an instance that will go on; collection spares its entries (SPEC section 8)."""
+
+
+MAX_REASON_CHARS: Final = 1_000
+
+
+def one_line(reason: str) -> str:
+    """Return a reason for people as every database holds it: one line, without NUL and lone surrogates, bounded."""
+    line = " ".join(reason.replace("\0", " ").split())
+    if len(line) > MAX_REASON_CHARS:
+        line = f"{line[: MAX_REASON_CHARS - 1]}…"
+    return line.encode(errors="replace").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +246,27 @@ class RunRecord:
     held_until: datetime | None
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt failed, or what became of a task that a run ended without starting.
+
+    Args:
+        scope: The task instance; a task that was not started has the map index -1.
+        attempt: The attempt; 0: the task was not started.
+        state: ``failed``, ``up_for_retry``; of a task that was not started also ``skipped`` and ``upstream_failed``.
+        error: One line of at most 1,000 characters that says why, if known.
+        at: When (aware, UTC).
+
+    .. versionadded:: 0.1
+    """
+
+    scope: TaskScope
+    attempt: int
+    state: str
+    error: str | None
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from milepost.abc import Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
 from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
-from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer
+from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer, one_line
 from milepost.errors import InvalidValueError, MilepostError, UnsupportedTypeError
 from milepost.program import Program, arun, run
 from milepost.scopes import MAX_ID_CHARS, MAX_MAP_INDEX, AssetScope, Scope, TaskScope, check_text
@@ -173,7 +173,15 @@ class Instances:
             "asset_store": AssetStoreAccessors(accessors, found, call.inlets, call.outlets),
         }
 
-    def finish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:
+    def finish(
+        self,
+        scope: TaskScope,
+        attempt: int,
+        state: InstanceState,
+        *,
+        incarnation: str | None = None,
+        error: str | None = None,
+    ) -> None:
         """Record how an attempt ended, in one transaction with what depends on it (``clear_on_success``).
 
         Args:
@@ -181,6 +189,8 @@ class Instances:
             attempt: The attempt that ended.
             state: ``success``, ``failed``, ``skipped``, ``up_for_retry`` or ``deferred``. The same state again: nothing.
             incarnation: As in `open`.
+            error: Why it failed, for people: kept beside ``failed`` and ``up_for_retry``, as one line of at most 1,000
+                characters, until the run is deleted (`Runs.outcomes`).
 
         Raises:
             ValueError: Another state.
@@ -188,11 +198,19 @@ class Instances:
             StaleAttemptError: The attempt is not the current one.
             InstanceStateError: It has already ended in another state.
         """
-        self._metastore.call(_finish(scope, attempt, state, incarnation))
+        self._metastore.call(_finish(scope, attempt, state, incarnation, error))
 
-    async def afinish(self, scope: TaskScope, attempt: int, state: InstanceState, *, incarnation: str | None = None) -> None:
+    async def afinish(
+        self,
+        scope: TaskScope,
+        attempt: int,
+        state: InstanceState,
+        *,
+        incarnation: str | None = None,
+        error: str | None = None,
+    ) -> None:
         """As `finish`."""
-        await self._metastore.acall(_finish(scope, attempt, state, incarnation))
+        await self._metastore.acall(_finish(scope, attempt, state, incarnation, error))
 
     def expand(
         self,
@@ -317,7 +335,8 @@ class Instances:
             scope: The task instance.
             archive: An `Archive.id`; by default the newest.
             force: Set live keys that are in the way aside first. In the way of a whole state are all live keys, in the way
-                of single deleted keys only these.
+                of single deleted keys only these. It also restores under an attempt that is recorded as running although
+                its runner no longer holds the run.
 
         Returns:
             The number of keys that came back; those expired meanwhile do not.
@@ -413,10 +432,11 @@ def _concrete(assets: Iterable[Any]) -> list[AssetScope]:
     return [asset_scope(asset) for asset in assets if not is_alias(asset)]
 
 
-def _finish(scope: TaskScope, attempt: int, state: str, incarnation: str | None) -> calls.Finish:
+def _finish(scope: TaskScope, attempt: int, state: str, incarnation: str | None, error: str | None) -> calls.Finish:
     if state not in FINISH_STATES:
         raise InvalidValueError(f"an attempt ends as one of {', '.join(sorted(FINISH_STATES))}, not {state!r}")
-    return calls.Finish(_task_scope(scope), _attempt(attempt), state, _incarnation(incarnation))
+    reason = None if error is None else one_line(error)
+    return calls.Finish(_task_scope(scope), _attempt(attempt), state, _incarnation(incarnation), reason)
 
 
 def _selection(dag_id: str | None, run_id: str | None, task_id: str | None, state: str | None) -> calls.ListInstances:

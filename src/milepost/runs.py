@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.clock import to_micros
-from milepost.entry import RunRecord
+from milepost.entry import Outcome, RunRecord, one_line
 from milepost.errors import InvalidValueError, ValueTooLargeError
 from milepost.scopes import MAX_ID_CHARS, TaskScope, check_text
 
@@ -86,18 +87,41 @@ class Runs:
         """As `heartbeat`."""
         await self._metastore.acall(calls.HoldRun(dag_id, run_id, holder, _seconds(ttl)))
 
-    def end(self, dag_id: str, run_id: str, holder: str, state: str) -> None:
+    def end(
+        self,
+        dag_id: str,
+        run_id: str,
+        holder: str,
+        state: str,
+        *,
+        unstarted: Sequence[tuple[str, str, str | None]] = (),
+    ) -> None:
         """Record how a run ended (``success`` or ``failed``) and give it up.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            holder: The runner.
+            state: How it ended.
+            unstarted: What became of tasks that were never started: task id, state, and why, if known.
 
         Raises:
             RunHeldError: The hold is no longer this holder's.
             ValueError: Another state.
         """
-        self._metastore.call(_end(dag_id, run_id, holder, state))
+        self._metastore.call(_end(dag_id, run_id, holder, state, unstarted))
 
-    async def aend(self, dag_id: str, run_id: str, holder: str, state: str) -> None:
+    async def aend(
+        self,
+        dag_id: str,
+        run_id: str,
+        holder: str,
+        state: str,
+        *,
+        unstarted: Sequence[tuple[str, str, str | None]] = (),
+    ) -> None:
         """As `end`."""
-        await self._metastore.acall(_end(dag_id, run_id, holder, state))
+        await self._metastore.acall(_end(dag_id, run_id, holder, state, unstarted))
 
     def release(self, dag_id: str, run_id: str, holder: str) -> None:
         """Give a run up as it stands, so that another runner can go on at once.
@@ -128,6 +152,18 @@ class Runs:
     ) -> List[RunRecord]:
         """As `list`."""
         return await self._metastore.acall(_selection(dag_id, state, limit))
+
+    def outcomes(self, dag_id: str, run_id: str) -> List[Outcome]:
+        """Return how attempts of a run failed, and the tasks that it ended without starting.
+
+        Returns:
+            By task, map index and attempt; attempt 0 stands for a task that was not started.
+        """
+        return self._metastore.call(_outcomes(dag_id, run_id))
+
+    async def aoutcomes(self, dag_id: str, run_id: str) -> List[Outcome]:
+        """As `outcomes`."""
+        return await self._metastore.acall(_outcomes(dag_id, run_id))
 
     def put_result(self, scope: TaskScope, attempt: int, text: str, *, incarnation: str | None = None) -> None:
         """Keep what an attempt returned, as text; at most 64 MiB in UTF-8.
@@ -185,10 +221,24 @@ def _begin(
     )
 
 
-def _end(dag_id: str, run_id: str, holder: str, state: str) -> calls.HoldRun:
+def _end(
+    dag_id: str, run_id: str, holder: str, state: str, unstarted: Sequence[tuple[str, str, str | None]]
+) -> calls.HoldRun:
     if state not in ("success", "failed"):
         raise InvalidValueError(f"a run ends as success or failed, not {state!r}")
-    return calls.HoldRun(dag_id, run_id, holder, None, state)
+    tasks = [
+        (
+            check_text(task_id, "task_id", MAX_ID_CHARS),
+            check_text(became, "state", 20),
+            None if why is None else one_line(why),
+        )
+        for task_id, became, why in unstarted
+    ]
+    return calls.HoldRun(dag_id, run_id, holder, None, state, tasks)
+
+
+def _outcomes(dag_id: str, run_id: str) -> calls.ListOutcomes:
+    return calls.ListOutcomes(check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS))
 
 
 def _one(dag_id: str, run_id: str) -> calls.ListRuns:

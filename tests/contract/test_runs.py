@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost import ManualClock, RunHeldError, StaleAttemptError, TaskScope
+from milepost import InstanceStateError, ManualClock, Outcome, RunHeldError, StaleAttemptError, TaskScope
 from tests.contract.conftest import SCOPE
 
 
@@ -127,3 +127,66 @@ def test_bad_arguments(store: Any) -> None:
     with pytest.raises(ValueError, match="offset"):
         begin(store, logical_date=datetime(2026, 1, 1))  # noqa: DTZ001  (naive on purpose)
     assert store.runs.list() == []
+
+
+def test_the_reason_of_each_failed_attempt_is_kept(store: Any, clock: ManualClock) -> None:
+    """`finish` keeps why an attempt failed, as one bounded line, until the run is deleted; success has no reason."""
+    begin(store)
+    store.instances.open(SCOPE, 1)
+    store.instances.finish(SCOPE, 1, "up_for_retry", error="ValueError: a\n\tb \0\ud800")
+    store.instances.finish(SCOPE, 1, "up_for_retry", error="the same state again: nothing")
+    store.instances.open(SCOPE, 2)
+    clock.advance(seconds=1)
+    store.instances.finish(SCOPE, 2, "failed", error="x" * 2000)
+    other = TaskScope("dag", "run", "task", 3)
+    store.instances.open(other, 1)
+    store.instances.finish(other, 1, "success", error="no reason")
+    later = store.instances.get(SCOPE).finished_at
+    assert store.runs.outcomes("dag", "run") == [
+        Outcome(SCOPE, 1, "up_for_retry", "ValueError: a b ?", later - timedelta(seconds=1)),
+        Outcome(SCOPE, 2, "failed", "x" * 999 + "…", later),
+    ]
+    store.instances.clear(SCOPE)
+    assert len(store.runs.outcomes("dag", "run")) == 2
+    store.instances.delete_run("dag", "run")
+    begin(store)
+    assert store.runs.outcomes("dag", "run") == []
+
+
+def test_reasons_of_an_earlier_incarnation_go_with_it(store: Any) -> None:
+    """A run that is created anew starts without the outcomes of the earlier one."""
+    store.instances.open(SCOPE, 1, incarnation="a")
+    store.instances.finish(SCOPE, 1, "failed", error="no")
+    store.instances.open(SCOPE, 1, incarnation="b")
+    assert store.runs.outcomes("dag", "run") == []
+
+
+def test_tasks_that_were_not_started(store: Any) -> None:
+    """`end` records what became of tasks that were never started, until a runner takes the run again or it is cleared."""
+    store.instances.open(SCOPE, 1)
+    left = [("load", "upstream_failed", None), ("split", "failed", "cannot be expanded")]
+    for undo in (lambda: begin(store), lambda: store.instances.clear_run("dag", "run")):
+        begin(store)
+        store.runs.end("dag", "run", "one", "failed", unstarted=left)
+        assert [(one.scope.task_id, one.attempt, one.state, one.error) for one in store.runs.outcomes("dag", "run")] == [
+            ("load", 0, "upstream_failed", None),
+            ("split", 0, "failed", "cannot be expanded"),
+        ]
+        undo()
+        assert store.runs.outcomes("dag", "run") == []
+
+
+def test_a_restore_under_an_attempt_whose_runner_is_gone(store: Any, clock: ManualClock) -> None:
+    """An attempt that is recorded as running bars a restore while a runner holds the run; later, force restores."""
+    begin(store)
+    store.instances.open(SCOPE, 1)["task_store"].set("k", 1)
+    store.instances.clear(SCOPE)
+    store.instances.open(SCOPE, 2)
+    for force in (False, True):
+        with pytest.raises(InstanceStateError, match="is running; restore when it has ended"):
+            store.instances.restore(SCOPE, force=force)
+    clock.advance(seconds=11)
+    with pytest.raises(InstanceStateError, match=r"no runner holds the run.*\(--force\)"):
+        store.instances.restore(SCOPE)
+    assert store.instances.restore(SCOPE, force=True) == 1
+    assert store.task_store(SCOPE).get("k") == 1

@@ -46,6 +46,7 @@ EXPECTED = [
     "MilepostError",
     "MissingDependencyError",
     "NotFoundError",
+    "Outcome",
     "OutcomeUnknownError",
     "PastRunView",
     "RunHeldError",

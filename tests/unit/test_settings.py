@@ -103,7 +103,7 @@ def test_s17_bad_values_name_their_place(empty: dict[str, str], name: str, value
 
 def test_a_path_is_no_url(empty: dict[str, str]) -> None:
     """A `Path` as url is an error that shows the URL to write."""
-    with pytest.raises(ConfigurationError, match="must be a text such as sqlite:////data/a.db"):
+    with pytest.raises(ConfigurationError, match=r"must be a text such as sqlite:////data/a\.db"):
         load_settings({"url": Path("/data/a.db")}, empty)
 
 

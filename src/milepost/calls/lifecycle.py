@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from milepost.calls.base import Call
-from milepost.entry import Archive, InstanceRecord, RunRecord, TaskOptions
+from milepost.entry import Archive, InstanceRecord, Outcome, RunRecord, TaskOptions
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "GetResults",
     "HoldRun",
     "ListInstances",
+    "ListOutcomes",
     "ListRuns",
     "Open",
     "Opened",
@@ -90,6 +91,8 @@ class Finish(Call[bool]):
     attempt: int
     state: str
     incarnation: str | None = None
+    error: str | None = None
+    """Why it failed: one short line for people, kept beside ``failed`` and ``up_for_retry`` only."""
 
 
 @dataclass(eq=False, slots=True)
@@ -171,7 +174,8 @@ class Restore(Call[int]):
     Raises:
         InstanceNotFoundError: No such instance.
         ArchiveNotFoundError: No such archive.
-        InstanceStateError: An attempt runs, or there are live keys and ``force`` is not set.
+        InstanceStateError: An attempt runs; or ``force`` is not set and there are live keys, or an attempt of a runner that
+            is gone is recorded as running.
     """
 
     repeatable: ClassVar[bool] = False
@@ -232,6 +236,8 @@ class BeginRun(Call[RunRecord]):
 class HoldRun(Call[None]):
     """Renew a hold, or with ``ttl`` `None` give it up; ``state`` records how the run stands.
 
+    ``unstarted``: what became of tasks that the run ended without starting, as (task, state, reason).
+
     Raises:
         RunHeldError: The hold is no longer ours.
     """
@@ -241,6 +247,7 @@ class HoldRun(Call[None]):
     holder: str
     ttl: float | None
     state: str | None = None
+    unstarted: Sequence[tuple[str, str, str | None]] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -251,6 +258,14 @@ class ListRuns(Call[list[RunRecord]]):
     run_id: str | None = None
     state: str | None = None
     limit: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class ListOutcomes(Call[list[Outcome]]):
+    """How attempts of a run failed, and the tasks that it ended without starting, by task, map index and attempt."""
+
+    dag_id: str
+    run_id: str
 
 
 @dataclass(eq=False, slots=True)

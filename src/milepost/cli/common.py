@@ -16,7 +16,7 @@ import typer
 
 from milepost import NEVER_EXPIRE, Store, TaskScope, Writer, connect
 from milepost.config import load_settings
-from milepost.errors import InstanceNotFoundError, InvalidValueError, MilepostError, StoreUnreachableError
+from milepost.errors import InstanceNotFoundError, InvalidValueError, MilepostError, RunHeldError, StoreUnreachableError
 from milepost.store import sqlite_path
 from milepost.values import loads_strict
 
@@ -34,6 +34,7 @@ __all__ = [
     "parse_retention_text",
     "parse_value",
     "plain",
+    "release_dead",
     "say",
     "show",
     "size_text",
@@ -100,6 +101,19 @@ def is_there(url: str | None) -> bool:
 def _file(url: str | None) -> Path | None:
     named = load_settings({"url": url}).url
     return sqlite_path(named) if named.startswith("sqlite:///") else None
+
+
+def release_dead(store: Store, dag_id: str, run_id: str) -> None:
+    """Give up the hold of a runner that was killed on this machine, for its attempts ended with it."""
+    from milepost.runner.holder import surely_dead  # it brings what most commands do not need
+
+    record = store.runs.get(dag_id, run_id)
+    if record is None or record.holder is None or not surely_dead(record.holder):
+        return
+    try:
+        store.runs.release(dag_id, run_id, record.holder)
+    except RunHeldError:
+        return  # another runner took it just now
 
 
 @contextmanager

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime, timezone
+from typing import Annotated, Any
 
 import typer
 
-from milepost import Store, TaskScope
-from milepost.cli.common import AsJson, Url, at_least_one, open_store, plain, say, show, table, when, whole
-from milepost.errors import DamagedEntryError, InstanceNotFoundError, RunNotFoundError
+from milepost import Outcome, RunRecord, Store, TaskScope
+from milepost.cli.common import AsJson, Url, at_least_one, data, open_store, plain, say, show, table, when, whole
+from milepost.errors import DamagedEntryError, InstanceNotFoundError, InvalidValueError, RunNotFoundError
 from milepost.progress import progress_text
+from milepost.runner.progress import label
+from milepost.values import loads_strict
 
-__all__ = ["app"]
+__all__ = ["app", "is_abandoned"]
 
 app = typer.Typer(help="Find runs, see how they stand, start them over, delete them.", no_args_is_help=True)
 
 Dag = Annotated[str, typer.Argument(metavar="DAG")]
 Run = Annotated[str, typer.Argument(metavar="RUN")]
 
+
+NO_RUNNER = " (no runner)"
+"""Behind a state that only a runner could change, where none is at work."""
 
 _STATES = "running, success, failed"
 
@@ -45,10 +51,14 @@ def list_runs(
     with open_store(url) as store:
         records = store.runs.list(dag, state=state, limit=limit)
     if as_json:
-        show(records)
+        show([_run_data(record) for record in records])
         return
-    rows = [(plain(r.dag_id), plain(r.run_id), r.state or "-", when(r.created_at), when(r.updated_at)) for r in records]
+    rows = [(plain(r.dag_id), plain(r.run_id), _state_text(r), when(r.created_at), when(r.updated_at)) for r in records]
     table(("DAG", "RUN", "STATE", "RECORDED", "UPDATED"), rows)
+
+
+def _state_text(record: RunRecord) -> str:
+    return f"{record.state or '-'}{NO_RUNNER if is_abandoned(record) else ''}"
 
 
 @app.command("show")
@@ -62,16 +72,18 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
         if record is None:
             raise RunNotFoundError(f"no run {dag}/{run} is recorded")
         instances = store.instances.list(dag, run)
+        outcomes = store.runs.outcomes(dag, run)
         progress = {one.scope: _progress(store, one.scope) for one in instances}
     if as_json:
-        show({"run": record, "instances": instances})
+        show({"run": _run_data(record), "instances": instances, "outcomes": outcomes})
         return
-    say(f"{plain(dag)} {plain(run)}: {record.state or 'no runner has driven it'}, recorded {when(record.created_at)}")
+    stands = _standing(record, cleared=any(one.state == "cleared" for one in instances))
+    say(f"{plain(dag)} {plain(run)}: {stands}, recorded {when(record.created_at)}")
     rows = [
         (
             plain(one.scope.task_id),
             one.scope.map_index if one.scope.map_index >= 0 else "-",
-            one.state,
+            f"running{NO_RUNNER}" if one.state == "running" and is_abandoned(record) else one.state,
             one.attempt,
             when(one.opened_at),
             when(one.finished_at),
@@ -79,7 +91,52 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
         )
         for one in instances
     ]
+    rows += [
+        (plain(one.scope.task_id), "-", f"{one.state} (not started)", 0, "-", "-", "")
+        for one in outcomes
+        if one.attempt == 0
+    ]
     table(("TASK", "INDEX", "STATE", "ATTEMPT", "OPENED", "FINISHED", "PROGRESS"), rows)
+    _show_errors(outcomes)
+
+
+def _show_errors(outcomes: list[Outcome]) -> None:
+    failed = [one for one in outcomes if one.error is not None]
+    if failed:
+        say()
+        rows = [
+            (plain(label(one.scope.task_id, one.scope.map_index)), one.attempt or "-", when(one.at), plain(one.error or ""))
+            for one in failed
+        ]
+        table(("FAILED", "ATTEMPT", "AT", "ERROR"), rows)
+
+
+def _run_data(record: RunRecord) -> dict[str, Any]:
+    """Return a record as JSON data, its parameters as the object that they are."""
+    found: dict[str, Any] = data(record)
+    try:
+        found["params"] = None if record.params is None else loads_strict(record.params)
+    except InvalidValueError:
+        return found  # somebody damaged it: better its text than nothing
+    return found
+
+
+def is_abandoned(record: RunRecord) -> bool:
+    """Tell whether a run is recorded as running while no runner holds it: the runner was stopped, or killed."""
+    from milepost.runner.holder import surely_dead  # it brings what most commands do not need
+
+    if record.state != "running":
+        return False
+    if record.holder is None or record.held_until is None or surely_dead(record.holder):
+        return True
+    return record.held_until <= datetime.now(timezone.utc)
+
+
+def _standing(record: RunRecord, *, cleared: bool) -> str:
+    """Return in words how a run stands."""
+    if record.state is not None:
+        return f"{record.state}{NO_RUNNER}" if is_abandoned(record) else record.state
+    return "cleared, and no runner has taken it since" if cleared else "no runner has driven it"
 
 
 def _progress(store: Store, scope: TaskScope) -> object:

@@ -18,6 +18,7 @@ from milepost.cli.common import (
     parse_retention_text,
     parse_value,
     plain,
+    release_dead,
     say,
     show,
     table,
@@ -227,6 +228,7 @@ def restore(
                 rows = [(one.id, when(one.at), one.cause, one.writer, ", ".join(map(plain, one.keys))) for one in archives]
                 table(("ARCHIVE", "SET ASIDE", "CAUSE", "BY", "KEYS"), rows)
             return
+        release_dead(store, dag, run)
         count = store.instances.restore(scope, archive=archive, force=force)
     if as_json:
         show({"restored": count})

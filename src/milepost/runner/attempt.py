@@ -216,7 +216,7 @@ class _Attempt:
             state = "skipped"
         elif self.spec.retry and "AirflowFailException" not in names:
             state = "up_for_retry"
-        code = self._finish(state, _CODES[state])
+        code = self._finish(state, _CODES[state], None if state == "skipped" else _one_line(error))
         if code != ExitCode.STALE:
             try:
                 self._report(state, error)
@@ -232,11 +232,12 @@ class _Attempt:
             _show(self.spec, error)
             _tell(self.spec, "error", _one_line(error))
 
-    def _finish(self, state: Literal["success"] | _Ended, code: int) -> int:
+    def _finish(self, state: Literal["success"] | _Ended, code: int, error: str | None = None) -> int:
+        spec = self.spec
         try:
-            self.store.instances.finish(self.scope, self.spec.attempt, state, incarnation=self.spec.incarnation)
-        except (StaleAttemptError, InstanceNotFoundError) as error:
-            _say(f"task {self.spec.task_id}: {error}")
+            self.store.instances.finish(self.scope, spec.attempt, state, incarnation=spec.incarnation, error=error)
+        except (StaleAttemptError, InstanceNotFoundError) as stale:
+            _say(f"task {spec.task_id}: {stale}")
             return ExitCode.STALE
         return code
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from milepost.errors import StoreUnreachableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from milepost.entry import RunRecord
     from milepost.store import Store
 
@@ -129,9 +131,9 @@ class Hold:
         self._held(now)
         return None
 
-    def end(self, state: Literal["success", "failed"]) -> None:
-        """Record how the run ended, and give it up."""
-        self._runs.end(*self._run, self._name, state)
+    def end(self, state: Literal["success", "failed"], unstarted: Sequence[tuple[str, str, str | None]] = ()) -> None:
+        """Record how the run ended and what became of tasks that were not started, and give it up."""
+        self._runs.end(*self._run, self._name, state, unstarted=unstarted)
 
     def release(self) -> None:
         """Give the run up as it stands."""

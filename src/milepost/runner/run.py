@@ -197,7 +197,7 @@ class _Command:
         if state is None:
             hold.release()
         else:
-            hold.end(state)
+            hold.end(state, runner.unstarted())
         return state
 
     def _conclude(self, runner: Runner, state: Literal["success", "failed"] | None, display: Display) -> int:

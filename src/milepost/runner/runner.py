@@ -338,8 +338,8 @@ class Runner:
                 # What kept the attempt from opening keeps us from it too. Its number is used up all the same.
                 self.display.note(f"{label(start.task_id, start.map_index)}: not recorded: {error!r}")
                 return
-        finish = self.store.instances.finish
-        finish(scope, start.attempt, state, incarnation=self.run.incarnation)  # type: ignore[arg-type] # one of _ENDED
+        finish, incarnation = self.store.instances.finish, self.run.incarnation
+        finish(scope, start.attempt, state, incarnation=incarnation, error=attempt.error)  # type: ignore[arg-type] # one of _ENDED
 
     def _start_over(self, attempt: AttemptProcess, recorded: int) -> None:
         start = attempt.start
@@ -366,6 +366,15 @@ class Runner:
         again = f", next attempt in {delay:g} s" if delay and not self.stopped_by else ""
         text = f"{state.replace('_', ' ')} after {self.seconds[key]:.2f} s{again}{reason}"
         self.display.ended(start, text)
+
+    def unstarted(self) -> list[tuple[str, str, str | None]]:
+        """Return the tasks that were never started: what became of each, and why, if known."""
+        found: dict[str, tuple[str, str, str | None]] = {}
+        for instance in self.plan.instances():
+            if instance.attempt == 0:
+                error = self.errors.get((instance.task_id, instance.map_index))
+                found.setdefault(instance.task_id, (instance.task_id, instance.state, error))
+        return list(found.values())
 
     def rows(self) -> list[Row]:
         """Return the summary: one row for each task instance."""

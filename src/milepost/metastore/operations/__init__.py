@@ -47,6 +47,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.BeginRun: (runs.begin, True),
     calls.HoldRun: (runs.hold, True),
     calls.ListRuns: (runs.list_all, False),
+    calls.ListOutcomes: (runs.outcomes, False),
     calls.PutResult: (runs.put_result, True),
     calls.GetResults: (runs.get_results, False),
     calls.TakeLease: (collect.lease, True),

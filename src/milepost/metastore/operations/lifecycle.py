@@ -174,6 +174,7 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
             yield "result_delete", (number,)
             yield "instance_reset", (number,)
             discarded.append(sibling)
+        yield "outcome_drop", (run,)
     yield "run_set_incarnation", (run, incarnation)
     return run, discarded
 
@@ -203,6 +204,9 @@ def finish(call: calls.Finish, environment: Environment) -> Operation[bool]:
     if instance.state not in _OPEN:
         raise InstanceStateError(f"attempt {call.attempt} of {call.scope} has already ended: {instance.state}")
     yield "instance_finish", (instance.id, call.state)
+    if call.error is not None and call.state in ("failed", "up_for_retry"):
+        scope = call.scope
+        yield "outcome_put", (instance.run, scope.task_id, scope.map_index, call.attempt, call.state, call.error)
     if call.state == "success":
         drop = instance.clear_on_success
         if environment.policy.clear_on_success if drop is None else drop:
@@ -236,6 +240,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
             discarded.append(scope)
         yield "result_delete", (number,)
         yield "instance_clear", (number,)
+    yield "outcome_drop_unstarted", (run,)
     yield "run_reopen", (run,)
     return calls.Cleared(len(targets), discarded)
 
@@ -246,7 +251,7 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     if instance is None:
         raise unknown(call.scope)
     if instance.state == "running":
-        raise InstanceStateError(f"attempt {instance.attempt} of {call.scope} is running; restore when it has ended")
+        yield from _refuse_running(call, instance.attempt)
     cause, rows = yield from _chosen_archive(call, instance.id)
     keys = [row[4] for row in rows]
     live = {row[0] for row in (yield "entry_keys", (instance.id, "", None))}
@@ -268,6 +273,25 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
         yield "entry_delete", (instance.id, row[4])  # an expired row may be in the way
         restored += yield "entry_restore", (instance.id, row[5], new_version(), call.writer)
     return restored
+
+
+def _refuse_running(call: calls.Restore, attempt: int) -> Operation[None]:
+    """Refuse to restore under an attempt that may be at work.
+
+    One that a runner started ends with its runner; it is recorded as running where both were killed.
+    """
+    scope = call.scope
+    ((_, _, state, _, held, *_),) = yield "run_load", (run_hash(scope.dag_id, scope.run_id),)
+    if state != "running" or held:
+        raise InstanceStateError(
+            f"attempt {attempt} of {scope} is running; restore when it has ended, or clear the instance first "
+            "(`milepost runs clear`): that ends the attempt"
+        )
+    if not call.force:
+        raise InstanceStateError(
+            f"attempt {attempt} of {scope} is recorded as running, and no runner holds the run: go on with the run "
+            "first, or restore with force (--force)"
+        )
 
 
 def _chosen_archive(call: calls.Restore, owner: int) -> Operation[tuple[str, Sequence[Any]]]:
@@ -294,6 +318,7 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
         for statement in ("entry_clear", "result_delete", "change_forget", "instance_delete", "owner_delete"):
             yield statement, (number,)
     yield "expansion_forget", (run,)
+    yield "outcome_drop", (run,)
     yield "run_delete", (run,)
     yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
     return [TaskScope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]

@@ -8,15 +8,15 @@ from typing import Any
 from milepost import calls
 from milepost.calls import new_version
 from milepost.clock import from_micros
-from milepost.entry import RunRecord
+from milepost.entry import Outcome, RunRecord
 from milepost.errors import RunHeldError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
-from milepost.scopes import run_hash
+from milepost.scopes import TaskScope, run_hash
 
 _ALL = 2**31 - 1
 
-__all__ = ["begin", "get_results", "hold", "list_all", "put_result"]
+__all__ = ["begin", "get_results", "hold", "list_all", "outcomes", "put_result"]
 
 
 def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
@@ -37,6 +37,7 @@ def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
     if state != "success":
         ttl = round(call.ttl * 1_000_000)
         yield "run_take", (run, call.holder, ttl, call.params, call.logical_date)
+        yield "outcome_drop_unstarted", (run,)
     rows = yield "run_get", (hash_,)
     return _record(rows[0])
 
@@ -49,6 +50,8 @@ def hold(call: calls.HoldRun, _: Environment) -> Operation[None]:
     if not rows or rows[0][3] != call.holder:
         raise RunHeldError(f"run {call.dag_id}/{call.run_id} is no longer held by this runner ({call.holder})")
     yield "run_hold", (hash_, call.holder, ttl, call.state)
+    for task_id, state, error in call.unstarted:
+        yield "outcome_put", (rows[0][0], task_id, -1, 0, state, error)
 
 
 def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]:
@@ -74,6 +77,15 @@ def _record(row: Sequence[Any]) -> RunRecord:
         created_at=from_micros(created),
         updated_at=from_micros(updated),
     )
+
+
+def outcomes(call: calls.ListOutcomes, _: Environment) -> Operation[list[Outcome]]:
+    """See `milepost.calls.ListOutcomes`."""
+    rows = yield "outcome_list", (run_hash(call.dag_id, call.run_id),)
+    return [
+        Outcome(TaskScope(call.dag_id, call.run_id, task_id, map_index), attempt, state, error, from_micros(at))
+        for task_id, map_index, attempt, state, error, at in rows
+    ]
 
 
 def put_result(call: calls.PutResult, _: Environment) -> Operation[None]:
