@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from milepost.runner.airflow_names import explain_import, find_foreign, serve_airflow_names
 from milepost.runner.errors import DagLoadError, RunnerUsageError
@@ -15,7 +16,7 @@ from milepost.sdk.dag import DAG, DagFactory, collecting
 from milepost.sdk.errors import DagDefinitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["choose_dag", "load_dags"]
 
@@ -23,7 +24,8 @@ __all__ = ["choose_dag", "load_dags"]
 def load_dags(path: str | os.PathLike[str]) -> dict[str, DAG]:
     """Run a DAG file and return the DAGs that it makes.
 
-    The file's folder is put at the head of ``sys.path``, as for a script. What the file imports is imported for good.
+    The file's folder is put at the end of ``sys.path``, as Airflow does: modules beside the file can be imported, and never
+    take the place of others. What the file imports is imported for good.
 
     Args:
         path: The file.
@@ -44,12 +46,12 @@ def load_dags(path: str | os.PathLike[str]) -> dict[str, DAG]:
     source = _read(file)
     code = _compile(file, source)
     folder = os.path.dirname(file)  # noqa: PTH120
-    if folder not in sys.path[:1]:
-        sys.path.insert(0, folder)
+    if folder not in sys.path:
+        sys.path.append(folder)
     # Dataclasses, type hints and pickling look a class's module up there.
     sys.modules[module.__name__] = module
     serve_airflow_names()
-    with collecting() as made:
+    with collecting() as made, _no_sudden_end():
         try:
             exec(code, module.__dict__)  # noqa: S102 - a DAG file is a program that its author asked to run
         except DagDefinitionError as error:
@@ -85,6 +87,25 @@ def _compile(file: str, source: bytes) -> CodeType:
         raise DagLoadError(f"{error.filename or file}:{error.lineno or 1}: {error.msg}") from error
     except ValueError as error:  # not text, or NUL in it
         raise DagLoadError(f"{file}:1: not Python source: {error}") from error
+    except (RecursionError, MemoryError) as error:  # both stand for too many levels of nesting
+        raise DagLoadError(f"{file}:1: nested too deeply for Python's compiler") from error
+
+
+@contextmanager
+def _no_sudden_end() -> Iterator[None]:
+    """Make ``os._exit`` raise `SystemExit`: a file that ends the process in silence would pass for a run that succeeded."""
+    process, leave = os.getpid(), os._exit
+
+    def refuse(status: int) -> NoReturn:
+        if os.getpid() != process:  # a child of the file's own
+            leave(status)
+        raise SystemExit(f"os._exit({status!r})")
+
+    os._exit = refuse
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def _refuse_foreign(file: str, source: bytes, module: ModuleType, *, suspect: bool) -> None:
@@ -105,7 +126,7 @@ def _describe(file: str, error: BaseException) -> str:
     reason = explain_import(error)
     if reason is not None:
         return f"{where}: {reason}"
-    text = traceback.format_exception_only(type(error), error)[-1].strip()
+    text = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
     ours = innermost.startswith(__file__.removesuffix("runner/load.py"))
     origin = "" if innermost == where or ours else f" (raised at {innermost})"
     return f"{where}: {text}{origin}"

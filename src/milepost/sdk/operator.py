@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from milepost.sdk.building import current_build, place, prefixed
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
+from milepost.sdk.exceptions import AirflowFailException
 from milepost.sdk.location import call_site
 from milepost.sdk.node import Task, link_sources
 from milepost.sdk.options import options_of
@@ -191,6 +192,17 @@ class BaseOperator(Task, metaclass=OperatorMeta):
     def on_kill(self) -> None:
         """Run when the attempt is told to stop: by its time-out, or because the runner is stopped."""
 
+    def defer(self, **_: Any) -> NoReturn:
+        """Refuse: in Airflow this frees the worker until a trigger fires, and the local runner has no triggerer.
+
+        Raises:
+            AirflowFailException: Always; the attempt fails at once and is not retried.
+        """
+        raise AirflowFailException(
+            f"task {self.task_id!r} calls defer(), and deferrable operators are not supported by Milepost's local runner; "
+            "wait inside execute(), or take the operator's variant that does not defer"
+        )
+
     @property
     def log(self) -> logging.Logger:
         """A logger named after the class."""
@@ -218,6 +230,11 @@ class BaseOperator(Task, metaclass=OperatorMeta):
         kind = type(self)
         if kind.execute is BaseOperator.execute:
             raise DagDefinitionError(f"operator {kind.__name__} of task {self.task_id!r} has no execute()", self.defined_at)
+        if getattr(kind, "start_from_trigger", False):
+            raise DagDefinitionError(
+                f"task {self.task_id!r}: {kind.__name__} has start_from_trigger, and the local runner has no triggerer",
+                self.defined_at,
+            )
         refuse_templates(kind, vars(self), self.task_id, self.defined_at)
 
 

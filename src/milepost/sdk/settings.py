@@ -67,7 +67,10 @@ def _count(value: Any) -> int:
 
 def _delay(value: Any) -> timedelta:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = timedelta(seconds=value)
+        try:
+            value = timedelta(seconds=value)
+        except (ValueError, OverflowError):  # NaN, and more than a timedelta holds
+            value = None
     if not isinstance(value, timedelta) or value < timedelta(0):
         raise ValueError("a timedelta or a number of seconds, not negative")
     return value

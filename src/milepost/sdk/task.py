@@ -172,6 +172,10 @@ class _TaskDecorator:
     def _decorate(self, function: Any, arguments: Mapping[str, Any], where: Location) -> TaskFunction:
         if not callable(function) or isinstance(function, (type, TaskFunction)):
             raise DagDefinitionError(f"@task goes on a function, not on {function!r}", where)
+        if not hasattr(function, "__name__"):
+            raise DagDefinitionError(
+                f"@task goes on a function, and {function!r} has no name; write a function that calls it", where
+            )
         return TaskFunction(function, arguments)
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -149,6 +149,23 @@ with DAG("d"):
     assert (found.value, found.writer.run_id, found.writer.task_id, found.writer.attempt) == (2, "r2", "work", 1)
 
 
+def test_deferrable_operator_fails_at_once(project):
+    """An operator that defers fails at once, without retries, and says that this is not supported (SPEC 11)."""
+    project.write(
+        """
+class Wait(BaseOperator):
+    def execute(self, context):
+        self.defer(trigger=None, method_name="done", timeout=None)
+with DAG("d"):
+    Wait(task_id="wait", retries=3)
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 1
+    assert "task 'wait' calls defer(), and deferrable operators are not supported by Milepost's local runner" in outcome.err
+    assert project.state("wait") == ("failed", 1)
+
+
 def test_skip_and_fail_exceptions(project):
     """A skip skips what comes behind; a fail ends the task at once, whatever retries are left."""
     project.write(
