@@ -22,6 +22,7 @@ __all__ = [
     "InstanceRecord",
     "InstanceState",
     "Outcome",
+    "RunEvent",
     "RunRecord",
     "StoreStats",
     "TaskOptions",
@@ -218,6 +219,25 @@ class InstanceRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RunEvent:
+    """The event that started a run.
+
+    Args:
+        id: Tells it from every other event of the asset.
+        watcher: The watcher that saw it.
+        asset: The name of the asset that it is about; `None` where that is gone.
+        uri: Its URI.
+
+    .. versionadded:: 0.1
+    """
+
+    id: str
+    watcher: str
+    asset: str | None
+    uri: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """What is recorded of one run.
 
@@ -232,6 +252,7 @@ class RunRecord:
         held_until: Until when, unless it is renewed (aware, UTC).
         created_at: When it was first recorded (aware, UTC).
         updated_at: When the record last changed (aware, UTC).
+        event: The event that started it, if one did.
 
     .. versionadded:: 0.1
     """
@@ -246,6 +267,7 @@ class RunRecord:
     held_until: datetime | None
     created_at: datetime
     updated_at: datetime
+    event: RunEvent | None = None
 
 
 @dataclass(frozen=True, slots=True)

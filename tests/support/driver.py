@@ -13,13 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from milepost import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
+from milepost.events import Events
 from milepost.instances import Instances
 from milepost.runs import Runs
 from milepost.store import Store
 
 __all__ = ["Loops", "Twin", "drive"]
 
-_DRIVEN = (AssetStoreAccessor, AssetStoreAccessors, Instances, PastRunView, Runs, Store, TaskStoreAccessor)
+_DRIVEN = (AssetStoreAccessor, AssetStoreAccessors, Events, Instances, PastRunView, Runs, Store, TaskStoreAccessor)
 
 
 class Loops:

@@ -51,6 +51,7 @@ EXPECTED = [
     "PastRunView",
     "RunHeldError",
     "RunNotFoundError",
+    "RunEvent",
     "RunRecord",
     "Runs",
     "SchemaOutdatedError",

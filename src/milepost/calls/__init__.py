@@ -39,6 +39,7 @@ from milepost.calls.entries import (
     Read,
     Touch,
 )
+from milepost.calls.events import PendingRuns, RecordedEvent, RecordEvent, RunKey
 from milepost.calls.lifecycle import (
     Archives,
     BeginRun,
@@ -107,12 +108,16 @@ __all__ = [
     "Open",
     "Opened",
     "PastRun",
+    "PendingRuns",
     "Put",
     "PutDefault",
     "PutIf",
     "PutResult",
     "Read",
+    "RecordEvent",
+    "RecordedEvent",
     "Restore",
+    "RunKey",
     "Stats",
     "Stored",
     "TakeLease",

@@ -53,8 +53,19 @@ def list_runs(
     if as_json:
         show([_run_data(record) for record in records])
         return
-    rows = [(plain(r.dag_id), plain(r.run_id), _state_text(r), when(r.created_at), when(r.updated_at)) for r in records]
-    table(("DAG", "RUN", "STATE", "RECORDED", "UPDATED"), rows)
+    rows = [
+        (plain(r.dag_id), plain(r.run_id), _state_text(r), when(r.created_at), when(r.updated_at), _cause(r))
+        for r in records
+    ]
+    table(("DAG", "RUN", "STATE", "RECORDED", "UPDATED", "CAUSE"), rows)
+
+
+def _cause(record: RunRecord) -> str:
+    """Return what started a run: an event, or nothing that is on record."""
+    event = record.event
+    if event is None:
+        return "-"
+    return f"event {plain(event.id)} of {plain(event.asset or 'an asset that is gone')}, seen by {plain(event.watcher)}"
 
 
 def _state_text(record: RunRecord) -> str:
@@ -79,6 +90,8 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
         return
     stands = _standing(record, cleared=any(one.state == "cleared" for one in instances))
     say(f"{plain(dag)} {plain(run)}: {stands}, recorded {when(record.created_at)}")
+    if record.event is not None:
+        say(f"started by {_cause(record)}")
     rows = [
         (
             plain(one.scope.task_id),

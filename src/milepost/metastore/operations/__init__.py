@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost import calls
-from milepost.metastore.operations import assets, collect, entries, instances, lifecycle, runs, transfer
+from milepost.metastore.operations import assets, collect, entries, events, instances, lifecycle, runs, transfer
 from milepost.metastore.operations.base import Environment, Operation
 
 __all__ = ["OPERATIONS", "Environment", "Operation"]
@@ -50,6 +50,8 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.ListOutcomes: (runs.outcomes, False),
     calls.PutResult: (runs.put_result, True),
     calls.GetResults: (runs.get_results, False),
+    calls.RecordEvent: (events.record, True),
+    calls.PendingRuns: (events.pending, False),
     calls.TakeLease: (collect.lease, True),
     calls.Collect: (collect.batch, True),
     calls.Due: (collect.due, False),

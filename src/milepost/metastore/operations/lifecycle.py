@@ -242,6 +242,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
         yield "instance_clear", (number,)
     yield "outcome_drop_unstarted", (run,)
     yield "run_reopen", (run,)
+    yield "event_run_settle", (run, 1)
     return calls.Cleared(len(targets), discarded)
 
 
@@ -319,6 +320,7 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
             yield statement, (number,)
     yield "expansion_forget", (run,)
     yield "outcome_drop", (run,)
+    yield "event_run_delete", (run,)
     yield "run_delete", (run,)
     yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
     return [TaskScope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]

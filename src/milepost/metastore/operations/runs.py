@@ -8,7 +8,7 @@ from typing import Any
 from milepost import calls
 from milepost.calls import new_version
 from milepost.clock import from_micros
-from milepost.entry import Outcome, RunRecord
+from milepost.entry import Outcome, RunEvent, RunRecord
 from milepost.errors import RunHeldError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
@@ -52,6 +52,8 @@ def hold(call: calls.HoldRun, _: Environment) -> Operation[None]:
     yield "run_hold", (hash_, call.holder, ttl, call.state)
     for task_id, state, error in call.unstarted:
         yield "outcome_put", (rows[0][0], task_id, -1, 0, state, error)
+    if call.state is not None:
+        yield "event_run_settle", (rows[0][0], 0)
 
 
 def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]:
@@ -64,7 +66,7 @@ def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]
 
 
 def _record(row: Sequence[Any]) -> RunRecord:
-    dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created, updated = row
+    dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created, updated, *event = row
     return RunRecord(
         dag_id=dag_id,
         run_id=run_id,
@@ -76,6 +78,7 @@ def _record(row: Sequence[Any]) -> RunRecord:
         held_until=None if held_until is None else from_micros(held_until),
         created_at=from_micros(created),
         updated_at=from_micros(updated),
+        event=None if event[0] is None else RunEvent(*event),
     )
 
 

@@ -51,12 +51,18 @@ DELETE FROM milepost_runs WHERE id = :id
 
 -- run_list(dag_id, run_id, state, limit)
 -- Records, latest first; NULL selects all.
-SELECT dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created_at, updated_at FROM milepost_runs
-WHERE (:dag_id IS NULL OR dag_id = :dag_id) AND (:run_id IS NULL OR run_id = :run_id)
-  AND (:state IS NULL OR state = :state)
-ORDER BY id DESC LIMIT :limit
+SELECT r.dag_id, r.run_id, r.incarnation, r.state, r.params, r.logical_date, r.holder, r.held_until, r.created_at,
+    r.updated_at, e.event_id, e.watcher, a.name, a.uri
+FROM milepost_runs AS r LEFT JOIN milepost_event_runs AS s ON s.run = r.id LEFT JOIN milepost_events AS e ON e.id = s.event
+LEFT JOIN milepost_assets AS a ON a.id = e.asset
+WHERE (:dag_id IS NULL OR r.dag_id = :dag_id) AND (:run_id IS NULL OR r.run_id = :run_id)
+  AND (:state IS NULL OR r.state = :state)
+ORDER BY r.id DESC LIMIT :limit
 
 -- run_get(hash)
 -- The record of one run.
-SELECT dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created_at, updated_at FROM milepost_runs
-WHERE hash = :hash
+SELECT r.dag_id, r.run_id, r.incarnation, r.state, r.params, r.logical_date, r.holder, r.held_until, r.created_at,
+    r.updated_at, e.event_id, e.watcher, a.name, a.uri
+FROM milepost_runs AS r LEFT JOIN milepost_event_runs AS s ON s.run = r.id LEFT JOIN milepost_events AS e ON e.id = s.event
+LEFT JOIN milepost_assets AS a ON a.id = e.asset
+WHERE r.hash = :hash
