@@ -40,10 +40,10 @@ from milepost.metastore.engines.sqlite import STATEMENTS
 from milepost.metastore.network import NetworkMetastore
 from tests.simulation.actions import ACTIONS
 from tests.simulation.parts import ASSET, KEYS, SCOPES, Act, Crash, Held, Model, Step, ViolationError, same
+from tests.support.servers import TABLES
 
 __all__ = ["ASSET", "KEYS", "SCOPES", "Act", "Client", "Files", "Step", "ViolationError", "World", "same"]
 
-TABLES = ("entries", "changes", "results", "leases", "replaced_incarnations", "instances", "assets", "runs", "owners")
 POLICY = load_settings({"url": "memory://"}, {})
 
 FAULTS = {"crash": 2, "crash after": 3, "lost": 3, "answer lost": 4, "deadlock": 4}

@@ -58,8 +58,9 @@ UPDATE milepost.instances SET
 WHERE id = :id
 
 -- instances_of_run(run)
--- Numbers and scopes of the instances of a run.
+-- Numbers and scopes of the instances of a run, which nobody else changes or writes keys of until the transaction ends.
 SELECT id, task_id, map_index, on_clear FROM milepost.instances WHERE run = :run ORDER BY task_id, map_index
+FOR UPDATE
 
 -- instances_of_task(run_hash, task_id)
 -- Numbers of all instances of a task in a run.
