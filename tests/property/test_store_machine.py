@@ -27,9 +27,12 @@ from milepost import NEVER_EXPIRE, Asset, ManualClock, MilepostError, StaleAttem
 from milepost.clock import to_micros
 from milepost.config import load_settings
 from milepost.metastore.memory import MemoryMetastore
+from milepost.metastore.network import NetworkMetastore
 from milepost.metastore.sql import SqliteMetastore
+from tests.fault.server_helpers import DIALECTS
 from tests.property.model import DAY, Handle, Instance, Model, Row
 from tests.support.driver import Loops, drive
+from tests.support.servers import Databases, engine_of, in_use
 
 SCOPES = [TaskScope("dag", "run", "m", 0), TaskScope("dag", "run", "m", 1), TaskScope("dag", "run%", "m", 1)]
 ASSETS = ["orders"]
@@ -64,6 +67,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     kind = "memory"
     style = "sync"
+    database: Any = None
     handles: Bundle[Any] = Bundle("handles")
     attempts: Bundle[Any] = Bundle("attempts")
     anyone = attempts | attempts | handles
@@ -75,21 +79,27 @@ class StoreMachine(RuleBasedStateMachine):
         self.loops = Loops()
         self.folder = tempfile.TemporaryDirectory()
         policy = load_settings({"url": "memory://"}, {})
-        self.metastore = (
-            MemoryMetastore(clock=self.clock, policy=policy)
-            if self.kind == "memory"
-            else SqliteMetastore(Path(self.folder.name) / "store.db", clock=self.clock, policy=policy, synchronous="normal")
-        )
+        self.metastore = self.open_metastore(policy)
         self.store = drive(Store(self.metastore, policy), self.style, self.loops)
         self.people = {Handle(scope): self.store.task_store(scope) for scope in SCOPES}
         self.people |= {Handle(name): self.store.asset_store(Asset(name)) for name in ASSETS}
         self.versions: set[str] = set()
 
+    def open_metastore(self, policy: Any) -> Any:
+        """Return an empty metastore."""
+        if self.database is not None:
+            self.database.empty()
+            return NetworkMetastore(engine_of(self.database, self.clock), policy=policy)
+        if self.kind == "memory":
+            return MemoryMetastore(clock=self.clock, policy=policy)
+        path = Path(self.folder.name) / "store.db"
+        return SqliteMetastore(path, clock=self.clock, policy=policy, synchronous="normal")
+
     def teardown(self) -> None:
         """Close everything; no connection may be left in use."""
         engine = self.metastore.engine
         try:
-            assert engine._opened == len(engine._idle)
+            assert (engine._opened == len(engine._idle)) if self.database is None else (in_use(engine) == 0)
         finally:
             self.metastore.close()
             self.loops.close()
@@ -334,18 +344,31 @@ class StoreMachine(RuleBasedStateMachine):
         assert entry.version == row.version
 
 
-@pytest.mark.parametrize("style", ["sync", "async"])
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_store_does_what_the_model_does(kind: str, style: str) -> None:
-    """Any sequence of calls gives the same answers, errors and state as an independent model, on every embedded store."""
-    machine = type("Machine", (StoreMachine,), {"kind": kind, "style": style})
+def check(machine: type[StoreMachine], examples: int, steps: int) -> None:
+    """Try that many sequences of that many calls at most."""
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=120 if style == "sync" else 40,
-            stateful_step_count=60,
+            max_examples=examples,
+            stateful_step_count=steps,
             # Without Phase.shrink: it takes longer than a test may, and the steps are printed anyway.
             phases=[Phase.explicit, Phase.reuse, Phase.generate],
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_store_does_what_the_model_does(kind: str, style: str) -> None:
+    """Any sequence of calls gives the same answers, errors and state as an independent model, on every embedded store."""
+    machine = type("Machine", (StoreMachine,), {"kind": kind, "style": style})
+    check(machine, 120 if style == "sync" else 40, 60)
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_store_on_a_server_does_what_the_model_does(dialect: str, style: str, databases: Databases) -> None:
+    """The same on database servers, with fewer and shorter sequences."""
+    machine = type("Machine", (StoreMachine,), {"kind": dialect, "style": style, "database": databases.get(dialect)})
+    check(machine, 12 if style == "sync" else 5, 30)
