@@ -27,6 +27,8 @@ ALWAYS = ["postgres-direct-sync", "postgres-operations-async", "mysql-direct-syn
 """What every test runs on; together they go through all code of the servers except MySQL's threads."""
 ALL_WAYS = {"test_fencing", "test_threads"}
 """Modules whose tests run on servers in every way: what can differ there is order and concurrency."""
+BOUNCED = ["bouncer-direct-sync", "bouncer-operations-async"]
+"""The same by way of PgBouncer, which gives each transaction another connection."""
 
 Make = Callable[..., Any]
 SCOPE = TaskScope("dag", "run", "task")
@@ -49,7 +51,7 @@ def loops() -> Iterator[Loops]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that has a store on the variants that fit its module."""
     if "variant" in metafunc.fixturenames:
-        ways = SERVERS if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS else ALWAYS
+        ways = [*SERVERS, *BOUNCED] if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS else ALWAYS
         metafunc.parametrize("variant", [*EMBEDDED, *ways], indirect=True)
 
 
@@ -63,21 +65,26 @@ def variant(request: pytest.FixtureRequest) -> str:
 def database(variant: str, databases: Databases) -> Database | None:
     """The database of a variant on a server, without rows."""
     kind = variant.partition("-")[0]
+    if kind == "bouncer":
+        return databases.bounced()
     return databases.get(kind) if kind in ("postgres", "mysql") else None
 
 
 @pytest.fixture
-def make(variant: str, clock: ManualClock, loops: Loops, tmp_path: Path, database: Database | None) -> Iterator[Make]:
+def make(
+    variant: str, clock: ManualClock, loops: Loops, tmp_path: Path, database: Database | None, databases: Databases
+) -> Iterator[Make]:
     """Return a function from settings to a store; two stores of a test share the file or database but never the memory.
 
     Teardown asserts that every connection is back in its pool, and that `close` leaves none on a server.
     """
     kind, path, style = variant.split("-")
     stores: list[Store] = []
+    bounced = {"url": databases.bouncer().url_of(database.url), "prepare": False} if kind == "bouncer" and database else {}
 
     def open_metastore(**options: Any) -> Metastore:
         if database is not None:
-            return network_metastore(database, **options)
+            return network_metastore(database, **options, **bounced)
         return SqliteMetastore(tmp_path / "store.db", **options) if kind == "sqlite" else MemoryMetastore(**options)
 
     def build(*, writer: Writer | None = None, **settings: Any) -> Any:
@@ -97,7 +104,7 @@ def make(variant: str, clock: ManualClock, loops: Loops, tmp_path: Path, databas
         assert engine._opened == len(engine._idle), "a connection was not given back"
         store.close()
         assert engine._opened == 0
-    if database is not None:
+    if database is not None and not bounced:
         wait_until(lambda: not database.sessions(), "the server still has sessions of a closed store")
 
 
@@ -145,9 +152,9 @@ def as_writer(store: Any, writer: Writer, **settings: Any) -> Any:
     return Twin(other, store._loops) if isinstance(store, Twin) else other
 
 
-def network_metastore(database: Database, *, clock: Clock, policy: Any, direct: bool) -> NetworkMetastore:
+def network_metastore(database: Database, *, clock: Clock, policy: Any, direct: bool, **options: Any) -> NetworkMetastore:
     """Return a metastore on a prepared database."""
-    engine = engine_of(database, clock)
+    engine = engine_of(database, clock, **options)
     engine.prepare()
     _DATABASES[engine] = database
     return NetworkMetastore(engine, policy=policy, direct=direct)

@@ -153,6 +153,36 @@ def test_a_writer_that_waits_for_a_newer_attempt_is_refused(
     assert {table: after[table] for table in before} == before
 
 
+WHOLE_RUNS: dict[str, Callable[[Store], Any]] = {
+    "delete_run": lambda store: store.instances.delete_run("d", "r"),
+    "clear_run": lambda store: store.instances.clear_run("d", "r"),
+    "a new incarnation": lambda store: store.instances.open(TaskScope("d", "r", "other"), 1, incarnation="again"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE_RUNS)
+def test_no_key_outlives_its_run(make: Callable[..., Store], database: Database, name: str) -> None:
+    """What ends a whole run waits for a writer that passed the fence, and takes what it wrote too."""
+    store, other = make(direct=False), make()
+    task = store.instances.open(SCOPE, 1)["task_store"]
+    pause = Pause(store.metastore.engine, lambda text: text == "COMMIT")
+    writer = threading.Thread(target=lambda: task.set("n", "late"))
+    writer.start()
+    assert pause.reached.wait(60)
+    ended: list[Any] = []
+    ender = threading.Thread(target=lambda: ended.append(WHOLE_RUNS[name](other)))
+    ender.start()
+    try:
+        wait_until(lambda: database.blocked() or ended, "the other one waits")
+        assert ended == []
+    finally:
+        pause.go.set()
+        writer.join(60)
+        ender.join(60)
+    assert len(ended) == 1
+    assert database.sql("SELECT owner_id FROM entries") == []
+
+
 def test_writers_of_the_same_keys_in_opposite_order_do_not_deadlock(make: Callable[..., Store]) -> None:
     """Two writers that set the same keys at once, named in opposite order, neither fail nor mix their values."""
     store = make()

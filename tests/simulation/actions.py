@@ -14,7 +14,7 @@ decorate it with `action(weight)`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -52,9 +52,10 @@ def action(weight: int) -> Callable[[Make], Make]:
     return register
 
 
-def script(rng: random.Random, length: int) -> list[Step]:
+def script(rng: random.Random, length: int, only: Container[str] = ACTIONS) -> list[Step]:
     """Draw what one client does."""
-    names = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=length)
+    weights = {name: weight for name, weight in _WEIGHTS.items() if name in only}
+    names = rng.choices(list(weights), list(weights.values()), k=length)
     return [Step(name, rng.getrandbits(32)) for name in names]
 
 

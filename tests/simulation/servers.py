@@ -258,6 +258,7 @@ class Race:
                 waited = time.monotonic() - began
                 assert waited < PATIENCE, f"stuck: {[(one.name, one.pending) for one in running]}"
                 if ready and waited > BLOCKED_AFTER[self.database.dialect] and self._all_wait(len(running)):
+                    self.seen["waits for a lock"] += 1
                     return ready
                 self.change.wait(0.002)
 
@@ -334,7 +335,7 @@ class Court:
         try:
             answer = act.model(model)
         except MilepostError as error:
-            return done.error is not None and type(done.error) is type(error)
+            return done.crashed or type(done.error) is type(error)
         for owner in (*model.instances.values(), *model.assets.values()):
             for row in owner.rows.values():
                 row.version = row.version or "some"

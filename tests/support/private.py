@@ -13,8 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
-__all__ = ["PrivateMysql", "PrivatePostgres", "free_port"]
+__all__ = ["PrivateBouncer", "PrivateMysql", "PrivatePostgres", "free_port"]
 
 _DEADLINE = 60.0
 
@@ -158,5 +159,51 @@ class PrivateMysql(_Private):
 
         with contextlib.suppress(pymysql.Error):
             pymysql.connect(host="127.0.0.1", port=self.port, user="root", connect_timeout=5).close()
+            return True
+        return False
+
+
+class PrivateBouncer(_Private):
+    """A PgBouncer in front of a PostgreSQL server, which gives out another server connection for each transaction.
+
+    Args:
+        server: The URL of any database on the server.
+
+    Attributes:
+        pool_size: How many connections to one database it shares among its clients.
+    """
+
+    pool_size = 4
+
+    def __init__(self, server: str) -> None:
+        super().__init__()
+        parts = urlsplit(server)
+        login = f"user={unquote(parts.username or 'postgres')} password={unquote(parts.password or 'none')}"
+        self._file = self.folder / "pgbouncer.ini"
+        self._file.write_text(
+            f"[databases]\n* = host={parts.hostname} port={parts.port or 5432} {login}\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
+            f"auth_type = any\npool_mode = transaction\ndefault_pool_size = {self.pool_size}\nmax_client_conn = 100\n"
+            "server_login_retry = 1\n"
+        )
+        self._probe = urlunsplit(parts._replace(netloc=f"postgres@127.0.0.1:{self.port}"))
+
+    def url_of(self, url: str) -> str:
+        """Return the URL that leads to a database of the server by way of this."""
+        return urlunsplit(urlsplit(url)._replace(netloc=f"postgres@127.0.0.1:{self.port}"))
+
+    @staticmethod
+    def programs() -> str | None:
+        """Return the program, or `None`."""
+        return shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+
+    def _command(self) -> list[str]:
+        return [str(self.programs()), str(self._file)]
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        with contextlib.suppress(psycopg.Error):
+            psycopg.connect(self._probe, connect_timeout=5).close()
             return True
         return False

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from tests.support.private import PrivatePostgres
+from tests.support.private import PrivateBouncer, PrivatePostgres
 
 __all__ = ["Database", "Databases", "connect_to", "databases", "dialect_sql", "engine_of", "in_use", "wait_until"]
 
@@ -232,6 +232,7 @@ class Databases:
     def __init__(self, require: Any) -> None:
         self._require = require
         self._private: PrivatePostgres | None = None
+        self._bouncer: PrivateBouncer | None = None
         self._prepared: dict[str, Database] = {}
         self._made: list[Database] = []
 
@@ -266,8 +267,30 @@ class Databases:
         self._prepared[dialect].empty()
         return self._prepared[dialect]
 
+    def bouncer(self) -> PrivateBouncer:
+        """Return a PgBouncer in front of the PostgreSQL server."""
+        if self._bouncer is None:
+            self._require("pgbouncer", PrivateBouncer.programs() is not None)
+            server = self._server("postgres")
+            self._require("a postgres server", server is not None)
+            assert server is not None
+            self._bouncer = PrivateBouncer(server)
+            self._bouncer.start()
+        return self._bouncer
+
+    def bounced(self) -> Database:
+        """Return an emptied database for use by way of PgBouncer, which stays connected to it."""
+        self.bouncer()
+        if "bouncer" not in self._prepared:
+            database = self._prepared["bouncer"] = self.fresh("postgres")
+            database.schema()
+        self._prepared["bouncer"].empty()
+        return self._prepared["bouncer"]
+
     def close(self) -> None:
         """Drop what was made and stop what was started."""
+        if self._bouncer is not None:
+            self._bouncer.stop()
         for database in self._made:
             database.drop()
         if self._private is not None:
