@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import shlex
@@ -20,7 +21,7 @@ from milepost import calls
 from milepost.metastore.operations import OPERATIONS, base, entries
 from tests.simulation.actions import ACTIONS, script
 from tests.simulation.parts import Step
-from tests.simulation.world import FAULTS, Files, World
+from tests.simulation.world import FAULTS, STATEMENTS, Files, World
 
 SEEDS = int(os.environ.get("MILEPOST_SIM_SEEDS") or 2_000)
 ONE = os.environ.get("MILEPOST_SIM_SEED")
@@ -143,18 +144,10 @@ def _unfenced_writes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unfenced_fast_write(patch: pytest.MonkeyPatch) -> None:
-    from milepost.metastore.engines.sqlite import STATEMENTS
-
     statement = STATEMENTS["entry_put_fenced"]
-    text = statement.text.replace("fence = ?2", "?2 = ?2")
+    text = statement.text.replace("fence = :p1", ":p1 = :p1")
     assert text != statement.text
-    patch.setitem(STATEMENTS, "entry_put_fenced", _with_text(statement, text))
-
-
-def _with_text(statement: Any, text: str) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(statement, text=text)
+    patch.setitem(STATEMENTS, "entry_put_fenced", dataclasses.replace(statement, text=text))
 
 
 def _unguarded_reads(patch: pytest.MonkeyPatch) -> None:
@@ -165,7 +158,7 @@ def _increment_sent_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(calls.Increment, "repeatable", True)
 
 
-def _open_in_pieces(patch: pytest.MonkeyPatch) -> None:
+def _put_in_pieces(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(OPERATIONS, calls.Put, (entries.put, False))
 
 
@@ -191,7 +184,7 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a fast write without a look at the fence": _unfenced_fast_write,
     "a stale attempt that believes in absence": _unguarded_reads,
     "an increment that is sent again": _increment_sent_twice,
-    "several keys outside of a transaction": _open_in_pieces,
+    "several keys outside of a transaction": _put_in_pieces,
     "keys that outlive their run": _orphans,
 }
 

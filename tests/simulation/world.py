@@ -24,7 +24,7 @@ import random
 import sqlite3
 import types
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,14 +36,15 @@ from milepost.errors import StoreError
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.engines.network import Run, Sleep, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine, LoopPool
-from milepost.metastore.engines.sqlite import STATEMENTS
 from milepost.metastore.network import NetworkMetastore
+from milepost.metastore.statements import load
 from tests.simulation.actions import ACTIONS
-from tests.simulation.parts import ASSET, KEYS, SCOPES, Act, Crash, Held, Model, Step, ViolationError, same
+from tests.simulation.parts import ASSET, SCOPES, Act, Crash, Held, Model, Step, ViolationError, same
 from tests.support.servers import TABLES
 
-__all__ = ["ASSET", "KEYS", "SCOPES", "Act", "Client", "Files", "Step", "ViolationError", "World", "same"]
+__all__ = ["FAULTS", "STATEMENTS", "Client", "Files", "World"]
 
+STATEMENTS = load("sqlite", lambda position, _: f":p{position}")
 POLICY = load_settings({"url": "memory://"}, {})
 
 FAULTS = {"crash": 2, "crash after": 3, "lost": 3, "answer lost": 4, "deadlock": 4}
@@ -113,6 +114,10 @@ class Files:
             connection.close()
 
 
+def _named(parameters: Sequence[Any]) -> dict[str, Any]:
+    return {f"p{position}": value for position, value in enumerate(parameters)}
+
+
 class Engine(AsyncNetworkEngine):
     """The engine of database servers on SQLite, whose every statement waits for the scheduler."""
 
@@ -160,9 +165,9 @@ class Engine(AsyncNetworkEngine):
         return answer
 
     def _execute(self, connection: sqlite3.Connection, action: Run) -> Any:
-        cursor = connection.execute(action.text, action.parameters)
+        cursor = connection.execute(action.text, _named(action.parameters))
         if each := self._each.get(action.text):
-            rows = cursor.fetchall()
+            rows = [_named(row) for row in cursor]
             return connection.executemany(each, rows).rowcount if rows else 0
         if action.answer == "count":
             return cursor.rowcount
