@@ -14,7 +14,7 @@ from milepost.assets import asset_scope
 from milepost.calls import Handle
 from milepost.clock import Clock, SystemClock
 from milepost.collection import Progress
-from milepost.config import Settings, load_settings
+from milepost.config import Settings, load_settings, mask_url
 from milepost.entry import CleanReport, StoreStats, TransferReport, Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
@@ -108,9 +108,9 @@ def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Met
         from milepost.metastore.memory import MemoryMetastore
 
         return MemoryMetastore(clock=clock, policy=settings)
-    scheme = url.partition(":")[0]
     raise ConfigurationError(
-        f"no store of the kind {scheme!r} is known to this release; url is sqlite:///FILE, postgresql://…, mysql://… or memory://"
+        f"no store of the kind {mask_url(url)!r} is known to this release; "
+        "url is sqlite:///FILE, postgresql://…, mysql://… or memory://"
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import PurePath
 from typing import Any
 
+from milepost.config.urls import mask_url
 from milepost.errors import ConfigurationError
 
 __all__ = ["OPTIONS", "Option", "Settings"]
@@ -70,15 +71,20 @@ def _text(raw: Any) -> str:
     return raw.strip()
 
 
+def _file(text: str) -> str:
+    """Return a text for a message in which it stands as a file's name, unless a password may be in it."""
+    return "FILE" if "***" in mask_url(text) else text
+
+
 def _url(raw: Any) -> str:
     if isinstance(raw, PurePath):
         raise ValueError(f"must be a text such as sqlite:///{raw}")  # noqa: TRY004
     url = _text(raw)
     scheme, colon, rest = url.partition(":")
-    if not colon or len(scheme) == 1:  # no scheme, or the drive of a Windows path
-        raise ValueError(f"must be a URL; for a file write sqlite:///{url}")
+    if not colon or len(scheme) == 1 or not scheme.replace("+", "").isalnum():  # no scheme, or the drive of a Windows path
+        raise ValueError(f"must be a URL; for a file write sqlite:///{_file(url)}")
     if scheme == "sqlite" and not rest.startswith("///"):
-        file = "FILE" if "@" in rest else rest.lstrip("/")  # perhaps a password stands before it
+        file = _file(rest.lstrip("/"))
         raise ValueError(f"must be written with three slashes: sqlite:///{file}")
     return url
 
@@ -163,17 +169,6 @@ class Settings:
         return mask_url(value) if name == "url" else value
 
 
-def mask_url(url: str) -> str:
-    """Return a URL with its password, if any, replaced by stars."""
-    from urllib.parse import urlsplit, urlunsplit
-
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
-
-
 def parse_option(name: str, raw: Any, place: str) -> Any:
     """Return the value of an option.
 
@@ -190,5 +185,10 @@ def parse_option(name: str, raw: Any, place: str) -> Any:
     try:
         return OPTIONS[name].parse(raw)
     except ValueError as error:
-        got = mask_url(raw) if name == "url" and isinstance(raw, str) else raw
-        raise ConfigurationError(f"{place}: {name} {error}, got {got!r}") from None
+        raise ConfigurationError(f"{place}: {name} {error}, got {_shown(name, raw)}") from None
+
+
+def _shown(name: str, raw: Any) -> str:
+    if name == "url" and isinstance(raw, str | bytes):
+        return repr(mask_url(raw)) if isinstance(raw, str) else "bytes"
+    return repr(raw)

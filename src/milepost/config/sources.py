@@ -68,7 +68,7 @@ def _from_file(path: Path) -> dict[str, Resolved]:
     try:
         parser.read_string(path.read_text(encoding="utf-8"), source=str(path))
     except (configparser.Error, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: not a valid INI file: {' '.join(str(error).split())}") from error
+        raise ConfigurationError(f"{path}: not a valid INI file: {_fault(error)}") from None  # it may show a password
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
     if unknown := [name for name in parser.sections() if name != _SECTION] + list(parser.defaults()):
@@ -78,6 +78,19 @@ def _from_file(path: Path) -> dict[str, Resolved]:
         place = f"{path} [{_SECTION}]"
         found[name] = Resolved(parse_option(name, raw, place), place)
     return found
+
+
+def _fault(error: Exception) -> str:
+    """Return what is wrong with an INI file and in which line, without that line."""
+    import configparser
+
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 at byte {error.start}"
+    if isinstance(error, configparser.MissingSectionHeaderError):
+        return f"line {error.lineno} stands before the first [section]"
+    if isinstance(error, configparser.ParsingError):
+        return f"line {error.errors[0][0]} is neither [section] nor NAME = VALUE"
+    return " ".join(str(error).split())  # a section or an option that is there twice, by its name
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Resolved]:

@@ -7,11 +7,12 @@ with several ``asyncio.run``, cannot be closed without an error.
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from milepost.clock import Clock
-from milepost.config import mask_url
+from milepost.config import PERCENT_HINT, mask_url
 from milepost.errors import (
     ConfigurationError,
     DamagedStoreError,
@@ -62,28 +63,44 @@ def _parse(url: str) -> dict[str, Any]:
     """Return the driver's arguments for a URL.
 
     Raises:
-        ConfigurationError: The URL names no database or has an unknown option.
+        ConfigurationError: The URL is malformed, names no database or has an unknown option.
     """
-    parts = urlsplit(url)
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    if unknown := set(options) - {"unix_socket", "ssl_ca"}:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "localhost", parts.port
+        user, password = unquote(parts.username or "root", errors="strict"), unquote(parts.password or "", errors="strict")
+        database = unquote(parts.path[1:], errors="strict")
+        pairs = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query), errors="strict")
+    except ValueError:  # its text may have the password
+        raise ConfigurationError(f"{mask_url(url)} is not a valid URL; {PERCENT_HINT}") from None
+    if unknown := set(pairs) - {"unix_socket", "ssl_ca"}:
         raise ConfigurationError(f"{mask_url(url)}: unknown option {sorted(unknown)[0]!r}; known: unix_socket, ssl_ca")
-    database = unquote(parts.path.lstrip("/"))
     if not database:
         raise ConfigurationError(f"{mask_url(url)} names no database; write mysql://user:password@host:3306/database")
+    if parts.fragment or "/" in parts.path[1:] or "@" in parts.path or not re.fullmatch(r"[\w.:%-]+", host):
+        raise ConfigurationError(f"{mask_url(url)} is not a valid URL; {PERCENT_HINT}")
+    options = {name: values[-1] for name, values in pairs.items()}
     arguments: dict[str, Any] = {
-        "host": parts.hostname or "localhost",
-        "port": parts.port or 3306,
-        "user": unquote(parts.username or "root"),
-        "password": unquote(parts.password or ""),
+        "host": host,
+        "port": 3306 if port is None else port,
+        "user": user,
+        "password": password,
         "unix_socket": options.get("unix_socket"),
         "database": database,
     }
     if "ssl_ca" in options:
-        import ssl
-
-        arguments["ssl"] = ssl.create_default_context(cafile=options["ssl_ca"])
+        arguments["ssl"] = _ssl_context(url, options["ssl_ca"])
     return arguments
+
+
+def _ssl_context(url: str, file: str) -> Any:
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no certificate"
+        raise ConfigurationError(f"{mask_url(url)}: ssl_ca {file!r} cannot be used: {reason}") from error
 
 
 class MysqlEngine(NetworkEngine):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from milepost.clock import Clock
-from milepost.config import mask_url
+from milepost.config import PERCENT_HINT, mask_url
 from milepost.errors import (
+    ConfigurationError,
     DamagedStoreError,
     MissingDependencyError,
     SchemaOutdatedError,
@@ -22,6 +24,7 @@ from milepost.metastore.statements import Statement, load
 try:
     import psycopg
     from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict
     from psycopg.types.numeric import Int8Dumper
 except ImportError as error:
     raise MissingDependencyError("PostgreSQL needs a driver: pip install 'milepost[postgres]'") from error
@@ -60,6 +63,51 @@ def _statements(own_time: bool) -> dict[str, Statement]:
     return load("postgres", placeholder)
 
 
+_CHOICES = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "channel_binding": ("disable", "prefer", "require"),
+    "gssencmode": ("disable", "prefer", "require"),
+    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+    "load_balance_hosts": ("disable", "random"),
+}
+_INTEGERS = (
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
+
+
+def _parse(url: str) -> dict[str, Any]:
+    """Return the parameters of a URL, as libpq understands it.
+
+    Raises:
+        ConfigurationError: It is not valid, or a parameter has a value that libpq would refuse.
+    """
+    shown = mask_url(url)
+    try:
+        found = conninfo_to_dict(url)
+    except (psycopg.ProgrammingError, UnicodeDecodeError) as error:
+        reason = (
+            "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error).partition('"')[0].strip(" :\n")
+        )  # what it quotes may be the password
+        raise ConfigurationError(f"{shown} is not a valid URL ({reason}); {PERCENT_HINT}") from None
+    before_query = url.partition("?")[0].partition("://")[2]
+    ports = str(found.get("port") or "").split(",")
+    bad_port = any(port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536) for port in ports)
+    if bad_port or before_query.count("@") > 1 or "@" in before_query.partition("/")[2]:
+        raise ConfigurationError(f"{shown} is not a valid URL ({'port' if bad_port else 'an @ too many'}); {PERCENT_HINT}")
+    for name, choices in _CHOICES.items():
+        if found.get(name, choices[0]) not in choices:
+            raise ConfigurationError(f"{shown}: {name} must be one of {', '.join(choices)}")
+    for name in _INTEGERS:
+        if not re.fullmatch(r"-?\d{1,9}", str(found.get(name, 0))):
+            raise ConfigurationError(f"{shown}: {name} must be a whole number")
+    return found
+
+
 class PostgresEngine(AsyncNetworkEngine):
     """Runs operations on PostgreSQL, 13 or later.
 
@@ -70,7 +118,7 @@ class PostgresEngine(AsyncNetworkEngine):
             each transaction (PgBouncer before 1.21).
 
     Raises:
-        StoreUnreachableError: The server cannot be reached.
+        ConfigurationError: The URL is not valid.
     """
 
     dialect = "postgres"
@@ -79,31 +127,32 @@ class PostgresEngine(AsyncNetworkEngine):
     def __init__(self, url: str, *, clock: Clock, prepare: bool = True) -> None:
         super().__init__(mask_url(url), clock)
         self.statements = _statements(self.own_time)
-        self._url = url
+        self._parameters = _parse(url)
         self._prepare = prepare
 
     def _settings(self) -> dict[str, Any]:
         return {
-            "autocommit": True,
             "connect_timeout": CONNECT_SECONDS,
-            "cursor_factory": psycopg.RawCursor,
-            "prepare_threshold": 1 if self._prepare else None,
             # A server that vanished is noticed within a minute even where nothing is sent.
             "keepalives_idle": 20,
             "keepalives_interval": 10,
             "keepalives_count": 3,
+            **self._parameters,
+            "autocommit": True,
+            "cursor_factory": psycopg.RawCursor,
+            "prepare_threshold": 1 if self._prepare else None,
         }
 
     def open(self) -> psycopg.Connection:
         """Open a blocking connection."""
-        connection = psycopg.connect(self._url, **self._settings())
+        connection = psycopg.connect(**self._settings())
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
     async def aopen(self) -> psycopg.AsyncConnection:
         """Open an asynchronous connection."""
         settings = self._settings() | {"cursor_factory": psycopg.AsyncRawCursor}
-        connection = await psycopg.AsyncConnection.connect(self._url, **settings)
+        connection = await psycopg.AsyncConnection.connect(**settings)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
