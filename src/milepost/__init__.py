@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from milepost.abc import BaseStateBackend, Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
+from milepost.asset_records import AssetChanges, AssetRecord, AssetReference, PastEntry
 from milepost.assets import Asset, AssetAlias, AssetRef
 from milepost.clock import Clock, ManualClock, SystemClock
 from milepost.config import Settings
@@ -58,6 +59,7 @@ from milepost.errors import (
 )
 from milepost.instances import Instances
 from milepost.metastore.backend import MetastoreStateBackend
+from milepost.registry import Assets
 from milepost.retention import NEVER_EXPIRE
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
@@ -74,12 +76,16 @@ __all__ = [
     "ArchiveNotFoundError",
     "Asset",
     "AssetAlias",
+    "AssetChanges",
     "AssetNotActiveError",
     "AssetNotFoundError",
+    "AssetRecord",
     "AssetRef",
+    "AssetReference",
     "AssetScope",
     "AssetStoreAccessor",
     "AssetStoreAccessors",
+    "Assets",
     "BackendUnsupportedError",
     "BaseStateBackend",
     "BaseStoreBackend",
@@ -107,6 +113,7 @@ __all__ = [
     "NotFoundError",
     "Outcome",
     "OutcomeUnknownError",
+    "PastEntry",
     "PastRunView",
     "RunEvent",
     "RunHeldError",

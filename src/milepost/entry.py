@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 from milepost.errors import InvalidValueError
-from milepost.scopes import TaskScope
+from milepost.scopes import Scope, TaskScope
 
 __all__ = [
     "FINISH_STATES",
@@ -293,11 +293,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """State that a clear, a changed item or a new incarnation set aside.
+    """State that a clear, a delete, a changed item or a new incarnation set aside.
 
     Args:
-        id: Names the archive in `Instances.restore`.
-        scope: The task instance.
+        id: Names the archive in `Instances.restore` or `Assets.restore`.
+        scope: The task instance or asset.
         cause: Why: ``clear``, ``clear_keys``, ``item_changed``, ``new_incarnation``, ``restore``,
             ``restore_keys``, ``delete``.
         at: When (aware, UTC).
@@ -308,7 +308,7 @@ class Archive:
     """
 
     id: int
-    scope: TaskScope
+    scope: Scope
     cause: str
     at: datetime
     writer: Writer
@@ -320,9 +320,9 @@ class DueKey:
     """One row that a collection would remove.
 
     Args:
-        what: ``expired``, ``retired`` or ``changes``, as in `CleanReport`.
-        owner: The task instance or asset that it belongs to, for people; `None` where that is gone.
-        key: The key; `None` for an event of the change log without one.
+        what: ``expired``, ``retired``, ``changes`` or ``orphans``, as in `CleanReport`.
+        owner: The task instance or asset that it belongs to, or that it is, for people; `None` where that is gone.
+        key: The key; `None` for an event of the change log without one, and for an asset.
 
     .. versionadded:: 0.1
     """
@@ -339,11 +339,13 @@ class CleanReport:
     Args:
         expired: Entries whose explicit retention had passed.
         retired: Entries without explicit retention, older than ``default_retention_days``.
-        changes: Entries of the change log past ``archive_days``.
+        changes: Entries of the change log past ``archive_days``, and values of assets past ``asset_history_limit``.
         dry_run: Whether nothing was removed.
         first: The first keys of each kind, if a dry run was asked for them.
         backend: What became of the entries that a ``[state_store] backend`` keeps, if one does.
         held_by: The collector that was at work, so that this one did nothing.
+        orphans: Assets deactivated longer than ``orphan_grace_hours`` ago that nothing reads, with their state.
+        swept: The names of the first 1,000 of them.
 
     .. versionadded:: 0.1
     """
@@ -355,6 +357,8 @@ class CleanReport:
     first: tuple[DueKey, ...] = ()
     backend: str | None = None
     held_by: str | None = None
+    orphans: int = 0
+    swept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

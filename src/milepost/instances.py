@@ -68,8 +68,9 @@ class Instances:
             item: The mapped arguments, `None` if not mapped. If a clear came between and they are no longer the same, the
                 instance starts empty and its old keys are archived, with a warning.
             item_name: A name of the item, for people.
-            inlets: Assets that the task reads. An `Asset` that is not known yet is recorded. A reference to one that nothing
-                has declared is an `AssetNotFoundError` where it is used, not here.
+            inlets: Assets that the task reads; an alias brings those it stands for (`Assets.attach`). An `Asset` that
+                is not known yet is recorded. A reference to one that nothing has declared is an `AssetNotFoundError`
+                where it is used, not here.
             outlets: Assets that the task writes; as for inlets.
             options: Options of the task, recorded with the instance.
 
@@ -118,8 +119,9 @@ class Instances:
             incarnation=_incarnation(incarnation),
             item=self._fingerprint(scope, item),
             item_name=None if item_name is None else check_text(item_name, "item_name", 1_500),
-            inlets=_concrete(inlets),
+            inlets=_concrete(inlets := list(inlets)),
             outlets=_concrete(outlets),
+            inlet_aliases=[alias.name for alias in inlets if is_alias(alias)],
             options=options,
         )
 
@@ -170,7 +172,10 @@ class Instances:
             "task_store": TaskStoreAccessor(
                 self._metastore, handle(call.scope, call.writer, opened.instance_id), self._limit
             ),
-            "asset_store": AssetStoreAccessors(accessors, found, call.inlets, call.outlets),
+            # The inlets as they were given, and those that aliases stand for.
+            "asset_store": AssetStoreAccessors(
+                accessors, found, [*call.inlets, *(AssetScope(*row) for row in opened.inlets)], call.outlets
+            ),
         }
 
     def finish(
@@ -182,7 +187,11 @@ class Instances:
         incarnation: str | None = None,
         error: str | None = None,
     ) -> None:
-        """Record how an attempt ended, in one transaction with what depends on it (``clear_on_success``).
+        """Record how an attempt ended, in one transaction with what depends on it.
+
+        That is ``clear_on_success``, and what the attempt has staged (`AssetStoreAccessor.stage`): success writes it, any
+        other end but ``deferred`` drops it. Where it cannot be written, success is refused and the attempt goes on: end it
+        as failed.
 
         Args:
             scope: The task instance.
@@ -197,6 +206,9 @@ class Instances:
             InstanceNotFoundError: The instance is not recorded.
             StaleAttemptError: The attempt is not the current one.
             InstanceStateError: It has already ended in another state.
+            AssetNotActiveError: A value is staged for an asset that was deactivated meanwhile.
+            AssetNotFoundError: A value is staged for an asset that is gone.
+            TypeError: A value is staged to advance, and cannot be compared with what is stored by now.
         """
         self._metastore.call(_finish(scope, attempt, state, incarnation, error))
 

@@ -19,6 +19,7 @@ from milepost.entry import CleanReport, StoreStats, TransferReport, Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
 from milepost.program import Program, arun, run
+from milepost.registry import Assets
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 
@@ -169,6 +170,7 @@ class Store:
     Attributes:
         instances: The life of task instances.
         runs: Runs and the results of their tasks.
+        assets: Which assets there are, and who refers to them.
         settings: The settings in force.
 
     .. versionadded:: 0.1
@@ -180,6 +182,7 @@ class Store:
         self.settings = settings
         self.instances = Instances(metastore, writer, settings.max_value_bytes)
         self.runs = Runs(metastore)
+        self.assets = Assets(metastore, writer)
 
     def __repr__(self) -> str:
         return f"<Store {self.settings!r}>"
@@ -272,8 +275,8 @@ class Store:
             batch_size: Rows per statement, 1 or more; by default as configured.
             batches: The most batches of each kind; by default until nothing is due.
             first: The most keys of each kind that the report of a dry run names.
-            progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``), the rows of it removed
-                so far, and those that were due.
+            progress: Called after each batch with the kind (``expired``, ``retired``, ``changes``, ``orphans``), the rows of
+                it (of orphans: the assets) removed so far, and those that were due.
 
         Returns:
             How many rows went, or would go. One collector works at a time: while another does, nothing, and who that is.
@@ -298,7 +301,13 @@ class Store:
         if batch_size is not None and not 1 <= batch_size < 2**31:
             raise InvalidValueError(f"batch_size must be 1 to {2**31 - 1}, got {batch_size}")
         return collection.collect(
-            self.settings, dry_run=dry_run, batch_size=batch_size, batches=batches, first=first, progress=progress
+            self.settings,
+            dry_run=dry_run,
+            batch_size=batch_size,
+            batches=batches,
+            first=first,
+            progress=progress,
+            writer=self._writer.encode(),
         )
 
     def stats(self) -> StoreStats:

@@ -15,12 +15,23 @@ from typing import Any
 from milepost import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
 from milepost.events import Events
 from milepost.instances import Instances
+from milepost.registry import Assets
 from milepost.runs import Runs
 from milepost.store import Store
 
 __all__ = ["Loops", "Twin", "drive"]
 
-_DRIVEN = (AssetStoreAccessor, AssetStoreAccessors, Events, Instances, PastRunView, Runs, Store, TaskStoreAccessor)
+_DRIVEN = (
+    Assets,
+    AssetStoreAccessor,
+    AssetStoreAccessors,
+    Events,
+    Instances,
+    PastRunView,
+    Runs,
+    Store,
+    TaskStoreAccessor,
+)
 
 
 class Loops:

@@ -61,11 +61,12 @@ def test_every_option_has_an_environment_variable(empty: dict[str, str]) -> None
     values = {
         "url": "memory://", "backend": "a.B", "default_retention_days": "1", "clear_on_success": "yes",
         "state_cleanup_batch_size": "2", "max_value_bytes": "3", "on_clear": "KEEP", "archive_days": "4",
-        "asset_history_limit": "5", "unfinished_days": "6", "synchronous": "normal", "prepared_statements": "no",
+        "asset_history_limit": "5", "orphan_grace_hours": "7", "unfinished_days": "6", "synchronous": "normal",
+        "prepared_statements": "no",
     }  # fmt: skip
     assert values.keys() == OPTIONS.keys()
     loaded = load_settings({}, {**empty, **{f"{PREFIX}{name.upper()}": value for name, value in values.items()}})
-    assert loaded == Settings("memory://", "a.B", 1, True, 2, 3, "keep", 4, 5, 6, "normal", False)
+    assert loaded == Settings("memory://", "a.B", 1, True, 2, 3, "keep", 4, 5, 7, 6, "normal", False)
 
 
 BAD = [

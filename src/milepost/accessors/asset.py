@@ -7,6 +7,13 @@ from typing import Any
 
 from milepost import calls
 from milepost.accessors.base import Accessor, _value
+from milepost.asset_records import PastEntry
+from milepost.calls import new_version
+from milepost.clock import from_micros
+from milepost.entry import DamagedValue, Writer
+from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError
+from milepost.ordering import Order, check_order, is_further
+from milepost.scopes import check_key
 from milepost.values import JSONValue
 
 __all__ = ["AssetStoreAccessor"]
@@ -70,10 +77,149 @@ class AssetStoreAccessor(Accessor):
         await self._metastore.acall(call)
         return call.item.version
 
+    # -- forward, back, and only with success -------------------------------------------------------------------------
+
+    def advance(self, key: str, value: JSONValue, *, order: Order = None) -> Any:
+        """Move a key forward only: keep the greater of the stored and the new value, atomically. An absent key is written.
+
+        Args:
+            key: The key.
+            value: A number or a string; numbers are compared exactly (also an `int` with a `float`), strings by code point.
+            order: ``"datetime"`` compares ISO 8601 texts with offset by the instant that they name.
+
+        Returns:
+            The value that is stored afterwards. If that is the old one, nothing was written.
+
+        Raises:
+            TypeError: Not a number or string (`bool` is none), another kind than what is stored, or with
+                ``order="datetime"`` no time with offset.
+            AssetNotActiveError: The asset is deactivated.
+        """
+        return _value(key, *self._metastore.call(self._advance(key, value, order)))
+
+    async def aadvance(self, key: str, value: JSONValue, *, order: Order = None) -> Any:
+        """As `advance`."""
+        return _value(key, *await self._metastore.acall(self._advance(key, value, order)))
+
+    def _advance(self, key: str, value: JSONValue, order: Order) -> calls.Advance:
+        item = self._item(key, value)
+        check_order(order)
+        is_further(value, value, order, key)
+        return calls.Advance(self._handle, item, order)
+
+    def history(self, key: str, limit: int = 20) -> list[PastEntry]:
+        """Return earlier values of a key, newest first, each with its writer and who replaced it.
+
+        Args:
+            key: The key; it may be absent by now.
+            limit: The most values. No more than ``asset_history_limit`` are kept.
+
+        Returns:
+            Entries without the current one. The value of a damaged one is a `DamagedValue`.
+
+        Raises:
+            ValueError: ``limit`` is below 1.
+        """
+        return [_past(key, row) for row in self._metastore.call(self._history(key, limit))]
+
+    async def ahistory(self, key: str, limit: int = 20) -> list[PastEntry]:
+        """As `history`."""
+        return [_past(key, row) for row in await self._metastore.acall(self._history(key, limit))]
+
+    def _history(self, key: str, limit: int) -> calls.History:
+        if type(limit) is not int:
+            raise UnsupportedTypeError(f"limit must be an int, not {type(limit).__name__}")
+        if not 1 <= limit < 2**31:
+            raise InvalidValueError(f"limit must be 1 to {2**31 - 1}, got {limit}")
+        return calls.History(self._handle, check_key(key), limit)
+
+    def rollback(self, key: str, *, version: str) -> str:
+        """Make an earlier value current again. It is a new write, on record as a rollback.
+
+        Args:
+            key: The key.
+            version: That of an entry in `history`.
+
+        Returns:
+            The version of the key now. Where ``version`` is the current one, nothing is written.
+
+        Raises:
+            KeyError: The history has no such version.
+            AssetNotActiveError: The asset is deactivated.
+        """
+        call = self._rollback(key, version)
+        return self._metastore.call(call)
+
+    async def arollback(self, key: str, *, version: str) -> str:
+        """As `rollback`."""
+        return await self._metastore.acall(self._rollback(key, version))
+
+    def _rollback(self, key: str, version: str) -> calls.Rollback:
+        if not isinstance(version, str):
+            raise UnsupportedTypeError(f"version must be a str, not {type(version).__name__}")
+        return calls.Rollback(self._handle, check_key(key), version, new_version())
+
+    def stage(self, key: str, value: JSONValue, *, advance: bool = False, order: Order = None) -> None:
+        """Write a key if and when this attempt succeeds; until then nobody sees the value, this attempt included.
+
+        What is staged is dropped when the attempt ends otherwise or another one opens. It survives a deferral. Staging the
+        same key again replaces what was staged before.
+
+        Args:
+            key: The key.
+            value: As in `set`.
+            advance: Only move forward, as `advance` does, both over what is staged already and over what is stored when the
+                attempt succeeds.
+            order: As in `advance`; only with ``advance=True``.
+
+        Raises:
+            ValueError: No attempt is behind this accessor, or the value cannot be stored.
+            TypeError: With ``advance``: as there.
+            AssetNotActiveError: The asset is deactivated. If that happens later, the attempt cannot succeed.
+            InstanceStateError: The attempt has ended.
+        """
+        self._metastore.call(self._stage(key, value, advance, order))
+
+    async def astage(self, key: str, value: JSONValue, *, advance: bool = False, order: Order = None) -> None:
+        """As `stage`."""
+        await self._metastore.acall(self._stage(key, value, advance, order))
+
+    def _stage(self, key: str, value: JSONValue, advance: bool, order: Order) -> calls.Stage:
+        item = self._item(key, value)
+        check_order(order)
+        if advance:
+            is_further(value, value, order, key)
+        elif order is not None:
+            raise InvalidValueError("order says how to advance: give advance=True, too")
+        if self._handle.instance_id is None:
+            raise InvalidValueError("stage() waits for an attempt to succeed, and none is behind this accessor; use set()")
+        return calls.Stage(self._handle, item, bool(advance), order)
+
     def clear(self) -> None:
-        """Drop all keys of the asset."""
+        """Drop all keys of the asset. They stay in its history, and `Assets.restore` brings them back."""
         self._metastore.call(calls.Clear(self._handle))
 
     async def aclear(self) -> None:
         """As `clear`."""
         await self._metastore.acall(calls.Clear(self._handle))
+
+
+def _past(key: str, row: calls.Past) -> PastEntry:
+    """Return an earlier value as people see it."""
+    try:
+        value = _value(key, row.value, row.encoding)
+    except DamagedEntryError as error:
+        value = DamagedValue(key, error.reason)
+    return PastEntry(
+        key=key,
+        value=value,
+        version=row.version,
+        created_at=from_micros(row.created_at),
+        updated_at=from_micros(row.updated_at),
+        expires_at=None,
+        never_expires=True,
+        writer=Writer.decode(row.writer),
+        replaced_at=from_micros(row.replaced_at),
+        replaced_by=Writer.decode(row.replaced_by),
+        cause=row.cause,
+    )

@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 from milepost.calls.base import Call, Handle, Item, Stored
 from milepost.retention import Retention
-from milepost.scopes import AssetScope, TaskScope
+from milepost.scopes import TaskScope
 
 __all__ = [
     "Clear",
     "Count",
     "Delete",
-    "FindAsset",
     "Get",
     "GetMany",
     "Increment",
@@ -178,18 +177,3 @@ class PastRun(Call[tuple[TaskScope, int]]):
 
     handle: Handle
     run_id: str | None = None
-
-
-@dataclass(eq=False, slots=True)
-class FindAsset(Call[tuple[int, str, str]]):
-    """Number, name and URI of an asset; ``register``: record it as active if it is unknown.
-
-    Only a scope with both name and URI, that of a declared asset, is recorded; any other is a reference to one.
-
-    Raises:
-        AssetNotFoundError: Unknown.
-        ValueError: The names given lead to two different assets.
-    """
-
-    scope: AssetScope
-    register: bool = False

@@ -58,6 +58,7 @@ class Open(Call[Opened]):
         item_name: A name of the item for people.
         inlets: Concrete inlet assets.
         outlets: Concrete outlet assets.
+        inlet_aliases: Aliases among the inlets; the assets that they stand for are inlets too.
         options: Options of the task, recorded with the instance.
 
     Raises:
@@ -72,6 +73,7 @@ class Open(Call[Opened]):
     item_name: str | None = None
     inlets: Sequence[AssetScope] = ()
     outlets: Sequence[AssetScope] = ()
+    inlet_aliases: Sequence[str] = ()
     options: TaskOptions = field(default_factory=TaskOptions)
 
 
@@ -79,12 +81,16 @@ class Open(Call[Opened]):
 class Finish(Call[bool]):
     """End an attempt (SPEC section 4.2, ``finish``). One transaction; the same state again: nothing.
 
+    Success writes what the attempt has staged (`Stage`), any other end but ``deferred`` drops it.
     The answer is whether success dropped the keys (``clear_on_success``).
 
     Raises:
         StaleAttemptError: The attempt is not the current one.
         InstanceNotFoundError: The instance was never opened.
         InstanceStateError: It has already ended in another state.
+        AssetNotActiveError: A value is staged for an asset that was deactivated since; the attempt has not ended.
+        AssetNotFoundError: Likewise, for an asset that is gone.
+        TypeError: A staged value that was to advance cannot be compared with what is stored by now; likewise.
     """
 
     scope: TaskScope

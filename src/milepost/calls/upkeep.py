@@ -41,16 +41,20 @@ class Collect(Call[int]):
     """Remove one bounded batch of what is due; how many rows went. Fewer than ``batch``: done.
 
     Args:
-        what: ``expired``, ``retired`` or ``old_changes`` (see `CleanReport`).
+        what: ``expired``, ``retired``, ``old_changes`` or ``excess`` (see `CleanReport`); without ``batch`` also
+            ``orphans``, which `Sweep` removes.
         batch: The most rows; `None`: remove nothing and return how many are due.
-        cutoff: For the last two: what was last updated before this instant is due (microseconds UTC).
+        cutoff: For ``retired``, ``old_changes`` and ``orphans``: what was last updated, or deactivated, before this instant
+            is due (microseconds UTC).
         unfinished_cutoff: For ``retired``: open instances with a sign of life since then are spared.
+        keep: For ``excess``: earlier values to keep per key of an asset.
     """
 
     what: str
     batch: int | None
     cutoff: int = 0
     unfinished_cutoff: int = 0
+    keep: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +65,7 @@ class Due(Call[list[DueKey]]):
     limit: int
     cutoff: int = 0
     unfinished_cutoff: int = 0
+    keep: int = 0
 
 
 @dataclass(eq=False, slots=True)

@@ -123,6 +123,7 @@ OPTIONS: dict[str, Option] = {
         Option("on_clear", "discard", _choice("discard", "keep"), "what clearing an instance does with its keys"),
         Option("archive_days", 7, _number(0), "days that set-aside state and the change log are kept"),
         Option("asset_history_limit", 100, _number(0), "earlier values kept per asset key; 0: none"),
+        Option("orphan_grace_hours", 24, _number(0), "hours after which the state of a deactivated asset may be removed"),
         Option(
             "unfinished_days",
             90,
@@ -156,6 +157,7 @@ class Settings:
     on_clear: str
     archive_days: int
     asset_history_limit: int
+    orphan_grace_hours: int
     unfinished_days: int
     synchronous: str
     prepared_statements: bool

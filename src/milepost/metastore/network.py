@@ -9,8 +9,7 @@ from milepost.abc import Metastore, Policy
 from milepost.calls import Call
 from milepost.errors import MilepostError, OutcomeUnknownError
 from milepost.metastore.engines.network import NetworkEngine
-from milepost.metastore.operations import OPERATIONS, Environment
-from milepost.metastore.operations.entries import put_directly
+from milepost.metastore.operations import DIRECT, OPERATIONS, Environment
 from milepost.values import decode
 
 __all__ = ["NetworkMetastore"]
@@ -41,10 +40,10 @@ class NetworkMetastore(Metastore):
     def call(self, call: Call[R], /) -> R:
         """Run a call; see `Metastore.call`."""
         environment = self._environment
-        if self._direct and isinstance(call, calls.Put):
-            put = call
-            if self.engine.run(lambda: put_directly(put, environment), write=False, repeatable=True):
-                return None  # type: ignore[return-value]
+        if self._direct and (direct := DIRECT.get(type(call))) is not None:
+            done = self.engine.run(lambda: direct(call, environment), write=False, repeatable=True)
+            if done is not None:
+                return done[0]  # type: ignore[no-any-return]
         operation, write = OPERATIONS[type(call)]
         try:
             return self.engine.run(  # type: ignore[no-any-return]
@@ -62,10 +61,10 @@ class NetworkMetastore(Metastore):
     async def acall(self, call: Call[R], /) -> R:
         """Run a call without blocking the event loop; see `Metastore.acall`."""
         environment = self._environment
-        if self._direct and isinstance(call, calls.Put):
-            put = call
-            if await self.engine.arun(lambda: put_directly(put, environment), write=False, repeatable=True):
-                return None  # type: ignore[return-value]
+        if self._direct and (direct := DIRECT.get(type(call))) is not None:
+            done = await self.engine.arun(lambda: direct(call, environment), write=False, repeatable=True)
+            if done is not None:
+                return done[0]  # type: ignore[no-any-return]
         operation, write = OPERATIONS[type(call)]
         try:
             return await self.engine.arun(lambda: operation(call, environment), write=write, repeatable=call.repeatable)

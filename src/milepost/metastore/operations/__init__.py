@@ -13,10 +13,29 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost import calls
-from milepost.metastore.operations import assets, collect, entries, events, instances, lifecycle, runs, transfer
+from milepost.metastore.operations import (
+    asset_values,
+    assets,
+    collect,
+    entries,
+    events,
+    instances,
+    lifecycle,
+    registry,
+    runs,
+    staging,
+    transfer,
+)
 from milepost.metastore.operations.base import Environment, Operation
 
-__all__ = ["OPERATIONS", "Environment", "Operation"]
+__all__ = ["DIRECT", "OPERATIONS", "Environment", "Operation"]
+
+DIRECT: dict[type[calls.Call[Any]], Callable[[Any, Environment], Operation[tuple[Any] | None]]] = {
+    calls.Put: entries.put_directly,
+    calls.Advance: asset_values.advance_directly,
+}
+"""A way with one statement and without a transaction for some calls. It returns the answer in a tuple, or `None`: the call
+is not plain, so that the operation has to run."""
 
 OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Operation[Any]], bool]] = {
     calls.Now: (entries.now, False),
@@ -36,6 +55,18 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.Delete: (entries.delete, True),
     calls.Clear: (entries.clear, True),
     calls.FindAsset: (assets.find, True),
+    calls.ListAssets: (registry.list_all, False),
+    calls.DeclareAssets: (registry.declare, True),
+    calls.SetActive: (registry.set_active, True),
+    calls.AttachAsset: (registry.attach, True),
+    calls.Sweep: (registry.sweep, True),
+    calls.Advance: (asset_values.advance, True),
+    calls.History: (asset_values.history, False),
+    calls.Rollback: (asset_values.rollback, True),
+    calls.CopyAsset: (asset_values.copy, True),
+    calls.AssetArchives: (asset_values.archives, False),
+    calls.RestoreAsset: (asset_values.restore, True),
+    calls.Stage: (staging.stage, True),
     calls.Open: (lifecycle.open_attempt, True),
     calls.Finish: (lifecycle.finish, True),
     calls.Expand: (lifecycle.expand, True),

@@ -11,7 +11,7 @@ from milepost.errors import AssetNotFoundError, InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope
 
-__all__ = ["asset_hash", "find", "find_all"]
+__all__ = ["asset_hash", "find", "find_all", "find_one"]
 
 Found = tuple[int, str, str]
 
@@ -23,16 +23,21 @@ def asset_hash(name: str, uri: str) -> bytes:
 
 def find(call: calls.FindAsset, _: Environment) -> Operation[Found]:
     """See `milepost.calls.FindAsset`."""
-    return (yield from _find(call.scope, register=call.register))
+    return (yield from find_one(call.scope, register=call.register))
 
 
-def find_all(scopes: Sequence[AssetScope]) -> Operation[dict[AssetScope, Found]]:
-    """Find assets, recording those that are declared and unknown; references to unknown ones are left out."""
+def find_all(scopes: Sequence[AssetScope], added: list[AssetScope] | None = None) -> Operation[dict[AssetScope, Found]]:
+    """Find assets, recording those that are declared and unknown; references to unknown ones are left out.
+
+    Args:
+        scopes: The assets.
+        added: Takes those that were recorded.
+    """
     found: dict[AssetScope, Found] = {}
     # A reference may lead to what is declared beside it.
     for scope in sorted(dict.fromkeys(scopes), key=lambda scope: not _is_declared(scope)):
         try:
-            found[scope] = yield from _find(scope, register=True)
+            found[scope] = yield from find_one(scope, register=True, added=added)
         except AssetNotFoundError:
             continue  # an error where it is used, not for tasks that never touch it
     return found
@@ -43,16 +48,20 @@ def _is_declared(scope: AssetScope) -> bool:
     return scope.name is not None and scope.uri is not None
 
 
-def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
+def find_one(scope: AssetScope, *, register: bool = False, added: list[AssetScope] | None = None) -> Operation[Found]:
+    """Find an asset; ``register``: record it if it is declared and unknown, and tell ``added``."""
     if scope.asset_id is not None:
         return (yield from _by_id(scope, scope.asset_id))
     name, uri = scope.name, scope.uri
     if name is not None and uri is not None and name != uri:
         rows = yield "asset_by_hash", (asset_hash(name, uri),)
         if not rows:
-            rows = yield from _known_by_one_name(name, uri)
+            rows = yield from _known_by_one_name(name, uri, complete=register)
     else:
         rows = yield "asset_by_names", (name, uri)
+    if len(rows) > 1:
+        # A DAG file in which an asset got another URI leaves the old one deactivated, which is not in the way of its name.
+        rows = (yield from _active(rows)) or rows
     if len(rows) > 1:
         several = "; ".join(str(AssetScope(*row)) for row in rows)
         raise InvalidValueError(f"{scope} leads to {len(rows)} different assets: {several}; give both name and URI")
@@ -62,7 +71,19 @@ def _find(scope: AssetScope, *, register: bool) -> Operation[Found]:
         raise unknown_asset(scope)
     number = yield "owner_new", ("asset",)
     yield "asset_insert", (number, asset_hash(name, uri), name, uri)
+    if added is not None:
+        added.append(AssetScope(number, name, uri))
     return number, name, uri
+
+
+def _active(rows: Sequence[Found]) -> Operation[list[Found]]:
+    """Return those of some assets that are active."""
+    found = []
+    for row in rows:
+        active = yield "asset_active", (row[0],)
+        if active and active[0][0]:
+            found.append(row)
+    return found
 
 
 def _by_id(scope: AssetScope, number: int) -> Operation[Found]:
@@ -75,11 +96,11 @@ def _by_id(scope: AssetScope, number: int) -> Operation[Found]:
     return rows[0]  # type: ignore[no-any-return]
 
 
-def _known_by_one_name(name: str, uri: str) -> Operation[list[Found]]:
-    """Find an asset that so far was known by only one of its two names, and complete it: it keeps its store."""
+def _known_by_one_name(name: str, uri: str, *, complete: bool) -> Operation[list[Found]]:
+    """Find an asset that so far was known by only one of its two names, and ``complete`` it: it keeps its store."""
     rows = yield "asset_by_names", (name, uri)
     rows = [row for row in rows if row[1] == row[2]]
-    if len(rows) == 1:
+    if len(rows) == 1 and complete:
         number = rows[0][0]
         yield "asset_rename", (number, asset_hash(name, uri), name, uri)
         return [(number, name, uri)]

@@ -16,7 +16,12 @@ __all__ = ["backend", "batch", "due", "lease", "stats"]
 def _parameters(call: calls.Collect | calls.Due) -> tuple[int, ...]:
     if call.what == "retired":
         return (call.cutoff, call.unfinished_cutoff)
-    return {"expired": (), "old_changes": (call.cutoff,)}[call.what]
+    return {
+        "expired": (),
+        "old_changes": (call.cutoff,),
+        "excess": (call.keep,),
+        "orphans": (call.cutoff,),
+    }[call.what]
 
 
 def batch(call: calls.Collect, _: Environment) -> Operation[int]:
@@ -43,7 +48,7 @@ def lease(call: calls.TakeLease, _: Environment) -> Operation[str | None]:
 def due(call: calls.Due, _: Environment) -> Operation[list[DueKey]]:
     """See `milepost.calls.Due`."""
     rows = yield f"{call.what}_list", (*_parameters(call), call.limit)
-    what = "changes" if call.what == "old_changes" else call.what
+    what = "changes" if call.what in ("old_changes", "excess") else call.what
     return [DueKey(what, _owner(*names), _text(key)) for *names, key in rows]
 
 

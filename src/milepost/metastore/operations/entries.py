@@ -23,17 +23,20 @@ __all__ = [
     "increment",
     "items",
     "keys",
+    "log",
     "now",
     "put",
     "put_default",
     "put_directly",
     "put_if",
     "read",
+    "select",
     "touch",
+    "write",
 ]
 
 
-def _select(handle: Handle, statement: str, *parameters: Any, wanted: int | None = None) -> Operation[list[Any]]:
+def select(handle: Handle, statement: str, *parameters: Any, wanted: int | None = None) -> Operation[list[Any]]:
     """Run a statement on the owner's rows and make sure that what is missing is really absent.
 
     Args:
@@ -68,52 +71,61 @@ def check(call: calls.Check, _: Environment) -> Operation[None]:
 
 def get(call: calls.Get, _: Environment) -> Operation[tuple[Any, Any] | None]:
     """See `milepost.calls.Get`."""
-    rows = yield from _select(call.handle, "entry_get", call.key, wanted=1)
+    rows = yield from select(call.handle, "entry_get", call.key, wanted=1)
     return rows[0] if rows else None
 
 
 def read(call: calls.Read, _: Environment) -> Operation[Stored | None]:
     """See `milepost.calls.Read`."""
-    rows = yield from _select(call.handle, "entry_read", call.key, wanted=1)
+    rows = yield from select(call.handle, "entry_read", call.key, wanted=1)
     return Stored(*rows[0]) if rows else None
 
 
 def get_many(call: calls.GetMany, _: Environment) -> Operation[list[tuple[Any, Any, Any]]]:
     """See `milepost.calls.GetMany`."""
     wanted = len(set(call.keys))
-    return (yield from _select(call.handle, "entry_get_many", json.dumps(list(call.keys)), wanted=wanted))
+    return (yield from select(call.handle, "entry_get_many", json.dumps(list(call.keys)), wanted=wanted))
 
 
 def keys(call: calls.Keys, _: Environment) -> Operation[list[Any]]:
     """See `milepost.calls.Keys`."""
-    rows = yield from _select(call.handle, "entry_keys", call.prefix, prefix_end(call.prefix))
+    rows = yield from select(call.handle, "entry_keys", call.prefix, prefix_end(call.prefix))
     return [row[0] for row in rows]
 
 
 def items(call: calls.Items, _: Environment) -> Operation[list[Stored]]:
     """See `milepost.calls.Items`."""
-    rows = yield from _select(call.handle, "entry_items", call.prefix, prefix_end(call.prefix))
+    rows = yield from select(call.handle, "entry_items", call.prefix, prefix_end(call.prefix))
     return [Stored(*row) for row in rows]
 
 
 def count(call: calls.Count, _: Environment) -> Operation[int]:
     """See `milepost.calls.Count`."""
-    rows = yield from _select(call.handle, "entry_count")
+    rows = yield from select(call.handle, "entry_count")
     return int(rows[0][0]) if rows else 0
 
 
-def _log(handle: Handle, owner: int, cause: str, key: str, version: str | None, environment: Environment) -> Operation[None]:
-    """Write the change log: asset writes always, people's edits of task state, nothing else."""
+def log(
+    handle: Handle,
+    owner: int,
+    cause: str,
+    key: str,
+    version: str | None,
+    environment: Environment,
+    *,
+    event: int | None = None,
+) -> Operation[None]:
+    """Write the change log: asset writes always, people's edits of task state, nothing else. ``event`` heads a group."""
     asset = not isinstance(handle.scope, TaskScope)
     limit = environment.policy.asset_history_limit
     if asset and limit > 0:
-        yield "change_key", (None, "asset", cause, owner, key, handle.writer, version)
+        yield "change_key", (event, "asset", cause, owner, key, handle.writer, version)
         yield "change_trim", (owner, key, limit)
     elif not asset and handle.logged:
         yield "change_key", (None, "task", cause, owner, key, handle.writer, version)
 
 
-def _write(
+def write(
     handle: Handle,
     owner: int,
     item: Item,
@@ -121,10 +133,11 @@ def _write(
     environment: Environment,
     *,
     replace: bool = False,
+    cause: str = "set",
 ) -> Operation[None]:
-    """Write one item under a checked owner; ``replace``: over a live row, whose expiry stays."""
+    """Write one item under a checked owner; ``replace``: over a live row, whose expiry stays. ``cause``: for the log."""
     key, text, encoding, version = item
-    yield from _log(handle, owner, "set", key, version, environment)
+    yield from log(handle, owner, cause, key, version, environment)
     if not isinstance(handle.scope, TaskScope):
         retention = -1  # asset state has no time-based expiry
     if replace:
@@ -141,22 +154,22 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
     items = sorted(call.items)  # two writers of the same keys then wait for each other in one order
     if handle.logged or not isinstance(handle.scope, TaskScope):
         for item in items:
-            yield from _write(handle, owner, item, call.retention, environment)
+            yield from write(handle, owner, item, call.retention, environment)
     else:
         yield "entry_put", Batch(items, (owner, call.retention, handle.writer))
 
 
-def put_directly(call: calls.Put, _: Environment) -> Operation[bool]:
-    """Write one item with the single statement that also checks the fence; whether that was possible.
+def put_directly(call: calls.Put, _: Environment) -> Operation[tuple[None] | None]:
+    """Write one item with the single statement that also checks the fence; an answer if that was possible.
 
     It is not for a first write, for a stale attempt, and for writes that are logged: `put` says more then.
     """
     handle, item = call.handle, call.items[0]
     owner = handle.owner_id
     if owner is None or handle.logged or len(call.items) > 1 or not isinstance(handle.scope, TaskScope):
-        return False
+        return None
     parameters = (owner, handle.fence, *item, call.retention, handle.writer)
-    return bool((yield "entry_put_fenced", parameters))
+    return (None,) if (yield "entry_put_fenced", parameters) else None
 
 
 def _insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:
@@ -169,7 +182,7 @@ def _insert(handle: Handle, owner: int, item: Item, retention: Retention, enviro
     if logged:
         if (yield "entry_lock", (owner, item.key)):
             return False
-        yield from _write(handle, owner, item, retention, environment)
+        yield from write(handle, owner, item, retention, environment)
         return True
     key, text, encoding, version = item
     return bool((yield "entry_insert", (owner, key, text, encoding, version, retention, handle.writer)))
@@ -195,7 +208,7 @@ def put_if(call: calls.PutIf, environment: Environment) -> Operation[None]:
     found = rows[0][2] if rows else None
     if owner is not None and found == call.expected:
         if found is not None:
-            yield from _write(handle, owner, call.item, call.retention, environment, replace=call.keep_expiry)
+            yield from write(handle, owner, call.item, call.retention, environment, replace=call.keep_expiry)
             return
         if (yield from _insert(handle, owner, call.item, call.retention, environment)):
             return
@@ -216,7 +229,7 @@ def increment(call: calls.Increment, environment: Environment) -> Operation[int 
         new = _sum(call, rows[0][:2] if rows else None)
         item = Item(call.key, encode(new, environment.policy.max_value_bytes), PLAIN, call.version)
         if rows:
-            yield from _write(call.handle, owner, item, None, environment, replace=True)
+            yield from write(call.handle, owner, item, None, environment, replace=True)
             return new
         if (yield from _insert(call.handle, owner, item, None, environment)):
             return new
@@ -265,7 +278,7 @@ def delete(call: calls.Delete, environment: Environment) -> Operation[None]:
     if owner is None:
         return
     if (handle.logged or not isinstance(handle.scope, TaskScope)) and (yield "entry_get", (owner, key)):
-        yield from _log(handle, owner, "delete", key, None, environment)
+        yield from log(handle, owner, "delete", key, None, environment)
     yield "entry_delete", (owner, key)
 
 
@@ -279,12 +292,20 @@ def clear(call: calls.Clear, environment: Environment) -> Operation[None]:
     asset = not isinstance(handle.scope, TaskScope)
     for one in owners:
         if asset:
-            for (key,) in (yield "entry_keys", (one, "", None)):
-                yield from _log(handle, one, "clear", key, None, environment)
+            yield from _log_clear(handle, one, environment)
         elif handle.logged:
             event = yield "change_event", ("task", "clear_keys", one, None, handle.writer)
             yield "change_all_keys", (event, "task", "clear_keys", one, handle.writer)
         yield "entry_clear", (one,)
+
+
+def _log_clear(handle: Handle, owner: int, environment: Environment) -> Operation[None]:
+    """Write to the change log that all keys of an asset go, as one group."""
+    rows = yield "entry_keys", (owner, "", None)
+    if rows and environment.policy.asset_history_limit > 0:
+        event = yield "change_event", ("event", "clear", owner, None, handle.writer)
+        for (key,) in rows:
+            yield from log(handle, owner, "clear", key, None, environment, event=event)
 
 
 def _siblings(handle: Handle) -> Operation[list[int]]:

@@ -12,6 +12,8 @@ from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoun
 from milepost.metastore.operations.assets import find_all
 from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
 from milepost.metastore.operations.instances import unknown
+from milepost.metastore.operations.registry import alias_hash
+from milepost.metastore.operations.staging import commit
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["clear", "delete_run", "expand", "finish", "open_attempt", "restore"]
@@ -70,6 +72,8 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
             if count:
                 warning = f"{call.scope} now stands for another item: {count} keys of the earlier one were set aside"
         item = call.item
+        if instance.attempt:
+            yield "staged_drop", (instance.id,)
     elif item is None:
         item = call.item
     options = call.options
@@ -88,6 +92,8 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     )
     found = yield from find_all([*call.inlets, *call.outlets])
     inlets, outlets = ([found[one] for one in scopes if one in found] for scopes in (call.inlets, call.outlets))
+    for alias in call.inlet_aliases:
+        inlets += yield "assets_of_alias", (alias_hash(alias),)
     return calls.Opened(instance.id, fence, inlets, outlets, warning, discarded)
 
 
@@ -172,6 +178,7 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
             sibling = TaskScope(scope.dag_id, scope.run_id, task_id, map_index)
             yield from set_aside(number, sibling, "new_incarnation", writer.encode(sibling))
             yield "result_delete", (number,)
+            yield "staged_drop", (number,)
             yield "instance_reset", (number,)
             discarded.append(sibling)
         yield "outcome_drop", (run,)
@@ -203,6 +210,10 @@ def finish(call: calls.Finish, environment: Environment) -> Operation[bool]:
         return False
     if instance.state not in _OPEN:
         raise InstanceStateError(f"attempt {call.attempt} of {call.scope} has already ended: {instance.state}")
+    if call.state == "success":
+        yield from commit(instance.id, instance.fence, environment)
+    elif call.state != "deferred":
+        yield "staged_drop", (instance.id,)
     yield "instance_finish", (instance.id, call.state)
     if call.error is not None and call.state in ("failed", "up_for_retry"):
         scope = call.scope
@@ -239,6 +250,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
         if not keep:
             discarded.append(scope)
         yield "result_delete", (number,)
+        yield "staged_drop", (number,)
         yield "instance_clear", (number,)
     yield "outcome_drop_unstarted", (run,)
     yield "run_reopen", (run,)
@@ -316,7 +328,7 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
         yield "incarnation_replace", (hash_, incarnation)
     targets = yield "instances_of_run", (run,)
     for number, *_ in targets:
-        for statement in ("entry_clear", "result_delete", "change_forget", "instance_delete", "owner_delete"):
+        for statement in ("entry_clear", "result_delete", "staged_drop", "change_forget", "instance_delete", "owner_delete"):
             yield statement, (number,)
     yield "expansion_forget", (run,)
     yield "outcome_drop", (run,)

@@ -1,0 +1,104 @@
+"""What a store tells about assets: records, references, earlier values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from milepost.entry import Entry, Writer
+from milepost.scopes import AssetScope
+
+__all__ = ["DIRECTIONS", "AssetChanges", "AssetRecord", "AssetReference", "Direction", "PastEntry"]
+
+Direction = Literal["inlet", "outlet", "schedule", "watch"]
+
+DIRECTIONS: Final = ("inlet", "outlet", "schedule", "watch")
+"""How a DAG can refer to an asset: a task reads or writes it, the DAG is scheduled by it, a trigger watches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssetReference:
+    """One DAG that refers to an asset.
+
+    Args:
+        dag_id: The DAG.
+        direction: ``inlet``, ``outlet``, ``schedule`` or ``watch``.
+
+    .. versionadded:: 0.1
+    """
+
+    dag_id: str
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
+class AssetRecord:
+    """What is recorded of one asset.
+
+    Args:
+        id: Its number, never used for another asset.
+        name: Its name.
+        uri: Its URI; the same as the name where only one of them was given.
+        active: Whether it can be read and written.
+        created_at: When it was first recorded (aware, UTC).
+        updated_at: When its record last changed (aware, UTC).
+        references: The DAGs that refer to it.
+        aliases: The aliases that stand for it, sorted.
+        deactivated_at: When it was deactivated (aware, UTC); `None` while it is active.
+        deactivated_by: Who did that.
+        cause: Why: ``command``, or ``unreferenced``: no DAG refers to it any more.
+
+    .. versionadded:: 0.1
+    """
+
+    id: int
+    name: str
+    uri: str
+    active: bool
+    created_at: datetime
+    updated_at: datetime
+    references: tuple[AssetReference, ...] = ()
+    aliases: tuple[str, ...] = ()
+    deactivated_at: datetime | None = None
+    deactivated_by: Writer | None = None
+    cause: str | None = None
+
+    @property
+    def scope(self) -> AssetScope:
+        """Its number and both of its names."""
+        return AssetScope(self.id, self.name, self.uri)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetChanges:
+    """What declaring the assets of a DAG changed.
+
+    Args:
+        added: Assets recorded for the first time.
+        activated: Assets that were deactivated and are active again.
+        deactivated: Assets that no DAG refers to any more.
+
+    .. versionadded:: 0.1
+    """
+
+    added: tuple[AssetScope, ...] = ()
+    activated: tuple[AssetScope, ...] = ()
+    deactivated: tuple[AssetScope, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PastEntry(Entry):
+    """An earlier value of an asset's key. Asset state has no expiry, so ``expires_at`` is `None`.
+
+    Args:
+        replaced_at: When another value took its place, or it was deleted (aware, UTC).
+        replaced_by: Who did that.
+        cause: How: ``set``, ``advance``, ``stage``, ``rollback``, ``restore``, ``copy``, ``delete`` or ``clear``.
+
+    .. versionadded:: 0.1
+    """
+
+    replaced_at: datetime
+    replaced_by: Writer
+    cause: str

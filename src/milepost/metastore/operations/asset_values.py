@@ -1,0 +1,159 @@
+"""What only the values of assets have: they advance, have a history, and can be copied and restored."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from milepost import calls
+from milepost.calls import PLAIN, Handle, Item, new_version
+from milepost.clock import from_micros
+from milepost.entry import Archive, Writer
+from milepost.errors import ArchiveNotFoundError, ConflictError, DamagedEntryError, NotFoundError
+from milepost.metastore.operations.base import Environment, Operation, guard_read, guard_write, key_text
+from milepost.metastore.operations.entries import select, write
+from milepost.ordering import Order, is_further
+from milepost.values import decode
+
+__all__ = ["advance", "advance_directly", "archives", "copy", "further", "history", "restore", "rollback"]
+
+
+def further(item: Item, text: Any, encoding: Any, order: Order) -> bool:
+    """Tell whether an item's value lies beyond a stored one.
+
+    Raises:
+        DamagedEntryError: What is stored cannot be read.
+        TypeError: The two cannot be compared.
+    """
+    if encoding != PLAIN:
+        raise DamagedEntryError(item.key, f"its encoding {encoding!r} is unknown to this release")
+    try:
+        old = decode(text)
+    except ValueError as error:
+        raise DamagedEntryError(item.key, str(error)) from error
+    return is_further(decode(item.text), old, order, item.key)
+
+
+def advance_directly(call: calls.Advance, _: Environment) -> Operation[tuple[tuple[Any, Any]] | None]:
+    """Return what is stored if the value does not lie beyond it, after one statement without a lock; otherwise `None`.
+
+    It is for writers of which most come too late. Whatever is not plain is left to `advance`, which says more.
+    """
+    handle, item = call.handle, call.item
+    rows = yield "asset_peek", (handle.owner_id, item.key, handle.instance_id)
+    if not rows:
+        return None
+    text, encoding, active, fence = rows[0]
+    held = handle.instance_id is None or fence == handle.fence
+    if text is None or not active or not held or further(item, text, encoding, call.order):
+        return None
+    return ((text, encoding),)
+
+
+def advance(call: calls.Advance, environment: Environment) -> Operation[tuple[Any, Any]]:
+    """See `milepost.calls.Advance`."""
+    handle, item = call.handle, call.item
+    owner = yield from guard_write(handle, create=False)
+    assert owner is not None
+    rows = yield "entry_lock", (owner, item.key)
+    if rows:
+        text, encoding = rows[0][:2]
+        if not further(item, text, encoding, call.order):
+            return text, encoding
+    yield from write(handle, owner, item, None, environment, cause="advance")
+    return item.text, item.encoding
+
+
+def history(call: calls.History, environment: Environment) -> Operation[list[calls.Past]]:
+    """See `milepost.calls.History`."""
+    limit = min(call.limit, environment.policy.asset_history_limit)
+    rows: list[Any] = []
+    if limit > 0:
+        rows = yield "asset_history", (call.handle.owner_id, call.key, limit)
+    if len(rows) < call.limit:
+        yield from guard_read(call.handle)
+    return [calls.Past(*row) for row in rows]
+
+
+def rollback(call: calls.Rollback, environment: Environment) -> Operation[str]:
+    """See `milepost.calls.Rollback`."""
+    handle, key = call.handle, call.key
+    owner = yield from guard_write(handle, create=False)
+    assert owner is not None
+    rows = yield "entry_lock", (owner, key)
+    if rows and rows[0][2] in (call.past, call.version):
+        return str(rows[0][2])
+    found = []
+    if environment.policy.asset_history_limit > 0:
+        found = yield "asset_past", (owner, key, call.past)
+    if not found:
+        raise NotFoundError(f"the history of {key!r} of {handle.scope} has no version {call.past!r}; see history({key!r})")
+    text, encoding = found[0]
+    if type(text) is not str:
+        raise DamagedEntryError(key, "its earlier value is no text")
+    yield from write(handle, owner, Item(key, text, encoding, call.version), None, environment, cause="rollback")
+    return call.version
+
+
+def copy(call: calls.CopyAsset, environment: Environment) -> Operation[int]:
+    """See `milepost.calls.CopyAsset`."""
+    source, target = call.source, call.target
+    owner: int | None = None
+    # Two that copy the one to the other wait for each other in one order.
+    for handle in sorted((source, target), key=lambda handle: handle.owner_id or 0):
+        number = yield from guard_write(handle, create=False)
+        owner = number if handle is target else owner
+    assert owner is not None
+    rows = yield from select(source, "entry_items", "", None)
+    live = {row[0] for row in (yield "entry_keys", (owner, "", None))}
+    _refuse(target, live.intersection(row[0] for row in rows), force=call.force)
+    for row in rows:
+        item = Item(row[0], row[1], row[2], new_version())
+        yield from write(target, owner, item, None, environment, cause="copy")
+    return len(rows)
+
+
+def _refuse(handle: Handle, in_the_way: set[Any], *, force: bool) -> None:
+    """Refuse to write over live keys.
+
+    Raises:
+        ConflictError: There are some, and ``force`` is not set.
+    """
+    if in_the_way and not force:
+        some = ", ".join(sorted(key_text(key) for key in in_the_way)[:5])
+        raise ConflictError(f"{handle.scope} has live keys ({some}); force writes over them, and its history keeps them")
+
+
+def archives(call: calls.AssetArchives, _: Environment) -> Operation[list[Archive]]:
+    """See `milepost.calls.AssetArchives`."""
+    handle = call.handle
+    rows = yield "asset_active", (handle.owner_id,)
+    if not rows or not rows[0][0]:
+        return []
+    rows = yield "asset_archives", (handle.owner_id,)
+    found = []
+    for number, group in groupby(rows, key=lambda row: row[0]):
+        members = list(group)
+        _, cause, at, writer, *_ = members[0]
+        keys = tuple(key_text(row[4]) for row in members)
+        found.append(Archive(number, handle.scope, cause, from_micros(at), Writer.decode(writer), keys))
+    return found
+
+
+def restore(call: calls.RestoreAsset, environment: Environment) -> Operation[int]:
+    """See `milepost.calls.RestoreAsset`."""
+    handle = call.handle
+    owner = yield from guard_write(handle, create=False)
+    assert owner is not None
+    rows = yield "asset_archives", (owner,)
+    number = call.archive if call.archive is not None else (rows[0][0] if rows else None)
+    rows = [row for row in rows if row[0] == number]
+    if not rows:
+        which = "nothing" if call.archive is None else f"no archive {call.archive}"
+        raise ArchiveNotFoundError(f"there is {which} to restore of {handle.scope}")
+    live = {row[0] for row in (yield "entry_keys", (owner, "", None))}
+    _refuse(handle, live.intersection(row[4] for row in rows), force=call.force)
+    for row in rows:
+        ((text, encoding),) = yield "change_value", (row[5],)
+        yield from write(handle, owner, Item(row[4], text, encoding, new_version()), None, environment, cause="restore")
+    return len(rows)

@@ -1,0 +1,184 @@
+"""Which assets there are and who refers to them: declare, activate, deactivate, sweep (SPEC section 5)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Sequence
+from hashlib import blake2b
+from typing import Any, cast
+
+from milepost import calls
+from milepost.asset_records import AssetChanges, AssetRecord, AssetReference
+from milepost.clock import from_micros
+from milepost.entry import Writer
+from milepost.errors import AssetNotFoundError
+from milepost.metastore.operations.assets import find_all, find_one
+from milepost.metastore.operations.base import Environment, Operation
+from milepost.scopes import AssetScope
+
+__all__ = ["alias_hash", "attach", "declare", "list_all", "set_active", "sweep"]
+
+
+def alias_hash(alias: str) -> bytes:
+    """Return the 16 bytes under which an alias is unique."""
+    return blake2b(f"alias{alias}".encode(), digest_size=16).digest()
+
+
+# -- records --------------------------------------------------------------------------------------------------------------
+
+
+def list_all(call: calls.ListAssets, _: Environment) -> Operation[list[AssetRecord]]:
+    """See `milepost.calls.ListAssets`."""
+    number = None
+    if call.scope is not None:
+        try:
+            number = (yield from find_one(call.scope))[0]
+        except AssetNotFoundError:
+            return []
+    return (yield from _records(number, call.active, call.dag_id))
+
+
+def _records(number: int | None, active: bool | None = None, dag_id: str | None = None) -> Operation[list[AssetRecord]]:
+    rows = yield "asset_list", (number, None if active is None else int(active), dag_id)
+    references: dict[int, list[AssetReference]] = defaultdict(list)
+    aliases: dict[int, list[str]] = defaultdict(list)
+    for asset, dag, direction in (yield "reference_list", (number,)):
+        references[asset].append(AssetReference(dag, direction))
+    for asset, alias in (yield "alias_list", (number,)):
+        aliases[asset].append(alias)
+    return [_record(row, references[row[0]], sorted(aliases[row[0]])) for row in rows]
+
+
+def _record(row: Sequence[Any], references: list[AssetReference], aliases: list[str]) -> AssetRecord:
+    number, name, uri, active, created, updated, at, writer, cause = row
+    return AssetRecord(
+        id=number,
+        name=name,
+        uri=uri,
+        active=bool(active),
+        created_at=from_micros(created),
+        updated_at=from_micros(updated),
+        references=tuple(references),
+        aliases=tuple(aliases),
+        deactivated_at=None if at is None else from_micros(at),
+        deactivated_by=None if writer is None else Writer.decode(writer),
+        cause=cause,
+    )
+
+
+# -- active or not --------------------------------------------------------------------------------------------------------
+
+
+def _switch(asset: tuple[int, str, str], cause: str, writer: str, *, active: bool) -> Operation[bool]:
+    """Activate or deactivate an asset that this transaction has locked; whether it was otherwise."""
+    number = asset[0]
+    rows = yield "asset_lock", (number,)
+    if not rows or bool(rows[0][0]) == active:
+        return False
+    yield "asset_set_active", (number, int(active))
+    if active:
+        yield "deactivation_drop", (number,)
+    else:
+        yield "deactivation_add", (number, cause, writer)
+    yield "change_event", ("event", "activate" if active else "deactivate", number, str(AssetScope(*asset)), writer)
+    return True
+
+
+def set_active(call: calls.SetActive, _: Environment) -> Operation[AssetRecord]:
+    """See `milepost.calls.SetActive`."""
+    found = yield from find_one(call.scope)
+    yield from _switch(found, "command", call.writer, active=call.active)
+    ((record),) = yield from _records(found[0])
+    return record
+
+
+def _let_go(assets: Sequence[int], writer: str) -> Operation[list[AssetScope]]:
+    """Deactivate those of some assets, which this transaction has locked, that nothing refers to any more."""
+    gone = []
+    for number in assets:
+        if not (yield "asset_is_used", (number,)):
+            rows = yield "asset_by_id", (number,)
+            if rows and (yield from _switch(rows[0], "unreferenced", writer, active=False)):
+                gone.append(AssetScope(*rows[0]))
+    return gone
+
+
+# -- references -----------------------------------------------------------------------------------------------------------
+
+
+def declare(call: calls.DeclareAssets, _: Environment) -> Operation[AssetChanges]:
+    """See `milepost.calls.DeclareAssets`."""
+    added: list[AssetScope] = []
+    while True:
+        found = yield from find_all([scope for scope, _ in call.references], added)
+        names = {one[0]: one for one in found.values()}
+        wanted = {(found[scope][0], direction) for scope, direction in call.references if scope in found}
+        before = {(asset, direction) for asset, direction in (yield "references_of_dag", (call.dag_id,))}
+        if wanted == before:
+            return AssetChanges(tuple(added))
+        changed = sorted({asset for asset, _ in wanted ^ before})
+        # DAGs that are loaded at the same time decide one after the other whether an asset is still referred to.
+        if (yield from _lock(changed, names)):
+            break
+    for asset, direction in sorted(before - wanted):
+        yield "reference_drop", (asset, call.dag_id, direction)
+    for asset, direction in sorted(wanted - before):
+        yield "reference_add", (asset, call.dag_id, direction)
+    activated: list[AssetScope] = []
+    for asset in sorted({asset for asset, _ in wanted - before}):
+        if (yield from _switch(names[asset], "", call.writer, active=True)):
+            activated += [AssetScope(*names[asset])]
+    deactivated = yield from _let_go([asset for asset in changed if asset not in names], call.writer)
+    return AssetChanges(tuple(added), tuple(activated), tuple(deactivated))
+
+
+def _lock(assets: Sequence[int], needed: Container[int]) -> Operation[bool]:
+    """Lock assets; whether those that are needed are still there: a sweep may have been faster."""
+    there = True
+    for number in assets:
+        rows = yield "asset_lock", (number,)
+        there = there and bool(rows or number not in needed)
+    return there
+
+
+def attach(call: calls.AttachAsset, _: Environment) -> Operation[AssetRecord]:
+    """See `milepost.calls.AttachAsset`."""
+    hash_ = alias_hash(call.alias)
+    while True:
+        found = yield from find_one(call.scope, register=call.attached)
+        number = found[0]
+        if (yield from _lock([number], [number])):
+            break
+    if call.attached:
+        yield "alias_add", (hash_, number, call.alias)
+        yield from _switch(found, "", call.writer, active=True)
+    elif (yield "alias_drop", (hash_, number)):
+        yield from _let_go([number], call.writer)
+    ((record),) = yield from _records(number)
+    return record
+
+
+# -- the orphan sweep -----------------------------------------------------------------------------------------------------
+
+
+def sweep(call: calls.Sweep, _: Environment) -> Operation[calls.Swept]:
+    """See `milepost.calls.Sweep`."""
+    for (left,) in (yield "swept_next", ()):
+        rows: int = yield "swept_entries", (left, call.batch)
+        if rows < call.batch:
+            rows += yield "swept_changes", (left, call.batch - rows)
+        if rows < call.batch:
+            yield "deactivation_drop", (left,)
+            yield "owner_delete", (left,)
+        return calls.Swept(max(rows, 1), None)
+    for number, name, uri in (yield "orphan_next", (call.cutoff,)):
+        yield "asset_lock", (number,)
+        if (yield "orphan_check", (number, call.cutoff)):
+            yield "references_drop", (number,)
+            yield "asset_delete", (number,)
+            yield "swept_mark", (number,)
+            asset = AssetScope(cast("int", number), name, uri)
+            yield "change_event", ("event", "sweep", None, str(asset), call.writer)
+            return calls.Swept(1, asset)
+        return calls.Swept(1, None)  # it came back at this very moment
+    return calls.Swept(0, None)

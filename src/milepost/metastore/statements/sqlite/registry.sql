@@ -1,0 +1,137 @@
+-- asset_list(id, active, dag_id)
+-- Records; NULL selects all.
+SELECT a.id, a.name, a.uri, a.active, a.created_at, a.updated_at, d.at, d.writer, d.cause
+FROM assets AS a LEFT JOIN deactivations AS d ON d.asset = a.id
+WHERE (:id IS NULL OR a.id = :id) AND (:active IS NULL OR a.active = :active)
+  AND (:dag_id IS NULL OR EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.dag_id = :dag_id))
+ORDER BY a.name, a.uri, a.id
+
+-- reference_list(id)
+-- Who refers to an asset; NULL: to any.
+SELECT asset, dag_id, direction FROM asset_references WHERE (:id IS NULL OR asset = :id) ORDER BY asset, dag_id, direction
+
+-- alias_list(id)
+-- Aliases of an asset; NULL: of all.
+SELECT asset, alias FROM asset_aliases WHERE (:id IS NULL OR asset = :id) ORDER BY asset, alias
+
+-- references_of_dag(dag_id)
+-- What a DAG refers to.
+SELECT asset, direction FROM asset_references WHERE dag_id = :dag_id
+
+-- reference_add!(asset, dag_id, direction)
+-- Let a DAG refer to an asset.
+INSERT INTO asset_references (asset, dag_id, direction) VALUES (:asset, :dag_id, :direction)
+ON CONFLICT (asset, dag_id, direction) DO NOTHING
+
+-- reference_drop!(asset, dag_id, direction)
+-- Let a DAG no longer refer to an asset.
+DELETE FROM asset_references WHERE asset = :asset AND dag_id = :dag_id AND direction = :direction
+
+-- asset_is_used(asset)
+-- A row if a DAG refers to the asset or an alias stands for it.
+SELECT 1 FROM asset_references WHERE asset = :asset
+UNION ALL
+SELECT 1 FROM asset_aliases WHERE asset = :asset
+LIMIT 1
+
+-- asset_set_active!(id, active)
+-- Activate or deactivate.
+UPDATE assets SET active = :active, updated_at = :now WHERE id = :id
+
+-- deactivation_add!(asset, cause, writer)
+-- Remember since when an asset is not active.
+INSERT INTO deactivations (asset, at, cause, writer) VALUES (:asset, :now, :cause, :writer)
+ON CONFLICT (asset) DO UPDATE SET at = excluded.at, cause = excluded.cause, writer = excluded.writer
+
+-- deactivation_drop!(asset)
+-- An asset is active again, or nothing is left of it.
+DELETE FROM deactivations WHERE asset = :asset
+
+-- alias_add!(hash, asset, alias)
+-- Let an alias stand for an asset.
+INSERT INTO asset_aliases (hash, asset, alias) VALUES (:hash, :asset, :alias) ON CONFLICT (hash, asset) DO NOTHING
+
+-- alias_drop!(hash, asset)
+-- Let an alias no longer stand for an asset.
+DELETE FROM asset_aliases WHERE hash = :hash AND asset = :asset
+
+-- assets_of_alias(hash)
+-- The assets that an alias stands for.
+SELECT a.id, a.name, a.uri FROM asset_aliases AS l JOIN assets AS a ON a.id = l.asset WHERE l.hash = :hash ORDER BY a.id
+
+-- orphans_count(cutoff)
+-- Assets that are due for the sweep: deactivated before the cutoff, and nothing reads them.
+SELECT count(*) FROM deactivations AS d JOIN assets AS a ON a.id = d.asset AND a.active = 0
+WHERE d.at <= :cutoff
+  AND NOT EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.direction <> 'outlet')
+  AND NOT EXISTS (SELECT 1 FROM asset_aliases AS l WHERE l.asset = a.id)
+
+-- orphans_list(cutoff, limit)
+-- The first of them, as other lists of what is due.
+SELECT NULL, NULL, NULL, NULL, a.name, a.uri, NULL FROM deactivations AS d JOIN assets AS a ON a.id = d.asset AND a.active = 0
+WHERE d.at <= :cutoff
+  AND NOT EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.direction <> 'outlet')
+  AND NOT EXISTS (SELECT 1 FROM asset_aliases AS l WHERE l.asset = a.id)
+ORDER BY d.at, a.id LIMIT :limit
+
+-- orphan_next(cutoff)
+-- The one that has been due for longest.
+SELECT a.id, a.name, a.uri FROM deactivations AS d JOIN assets AS a ON a.id = d.asset AND a.active = 0
+WHERE d.at <= :cutoff
+  AND NOT EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.direction <> 'outlet')
+  AND NOT EXISTS (SELECT 1 FROM asset_aliases AS l WHERE l.asset = a.id)
+ORDER BY d.at, a.id LIMIT 1
+
+-- orphan_check(id, cutoff)
+-- A row if an asset, which this transaction has locked, is due.
+SELECT 1 FROM deactivations AS d JOIN assets AS a ON a.id = d.asset AND a.active = 0
+WHERE a.id = :id AND d.at <= :cutoff
+  AND NOT EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.direction <> 'outlet')
+  AND NOT EXISTS (SELECT 1 FROM asset_aliases AS l WHERE l.asset = a.id)
+
+-- swept_next()
+-- A swept asset of which something is left.
+SELECT asset FROM deactivations WHERE cause = 'swept' ORDER BY at LIMIT 1
+
+-- swept_mark!(asset)
+-- What an asset owned may go.
+UPDATE deactivations SET cause = 'swept' WHERE asset = :asset
+
+-- references_drop!(asset)
+-- Drop all references to an asset.
+DELETE FROM asset_references WHERE asset = :asset
+
+-- asset_delete!(id)
+-- Remove the record.
+DELETE FROM assets WHERE id = :id
+
+-- swept_entries!(owner, batch) > collect_entry
+-- Remove a batch of the entries of a swept asset.
+SELECT owner_id, key FROM entries WHERE owner_id = :owner LIMIT :batch
+
+-- swept_changes!(owner, batch)
+-- Remove a batch of the history of a swept asset.
+DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE owner_id = :owner LIMIT :batch)
+
+-- excess_count(keep)
+-- Earlier values of assets beyond the number that is kept.
+SELECT count(*) FROM (
+    SELECT row_number() OVER (PARTITION BY c.owner_id, c.key ORDER BY c.id DESC) AS place
+    FROM assets AS a JOIN changes AS c ON c.owner_id = a.id WHERE c.key IS NOT NULL
+) AS ranked WHERE place > :keep
+
+-- excess_list(keep, limit)
+-- The first of them, with whose they are.
+SELECT NULL, NULL, NULL, NULL, name, uri, key FROM (
+    SELECT a.name, a.uri, c.key, c.id, row_number() OVER (PARTITION BY c.owner_id, c.key ORDER BY c.id DESC) AS place
+    FROM assets AS a JOIN changes AS c ON c.owner_id = a.id WHERE c.key IS NOT NULL
+) AS ranked WHERE place > :keep ORDER BY id LIMIT :limit
+
+-- excess_delete!(keep, batch)
+-- One batch of them. They are trimmed as keys are written; this is for keys that no longer are, and for a lower limit.
+DELETE FROM changes WHERE id IN (
+    SELECT id FROM (
+        SELECT c.id, row_number() OVER (PARTITION BY c.owner_id, c.key ORDER BY c.id DESC) AS place
+        FROM assets AS a JOIN changes AS c ON c.owner_id = a.id WHERE c.key IS NOT NULL
+    ) AS ranked WHERE place > :keep LIMIT :batch
+)
