@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
-from milepost.errors import InvalidValueError
+from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.scopes import Scope, TaskScope
 
 __all__ = [
@@ -47,6 +47,8 @@ MAX_REASON_CHARS: Final = 1_000
 
 def one_line(reason: str) -> str:
     """Return a reason for people as every database holds it: one line, without NUL and lone surrogates, bounded."""
+    if not isinstance(reason, str):
+        raise UnsupportedTypeError(f"a reason must be a str, not {type(reason).__name__}")
     line = " ".join(reason.replace("\0", " ").split())
     if len(line) > MAX_REASON_CHARS:
         line = f"{line[: MAX_REASON_CHARS - 1]}…"
@@ -203,6 +205,8 @@ class InstanceRecord:
         opened_at: When the latest attempt was opened.
         finished_at: When that attempt ended; `None` while it runs.
         updated_at: When the record last changed.
+        damaged: What of the stored record cannot be read, `None` for a sound one. Times that cannot be read stand at the
+            epoch.
 
     .. versionadded:: 0.1
     """
@@ -216,6 +220,7 @@ class InstanceRecord:
     opened_at: datetime | None
     finished_at: datetime | None
     updated_at: datetime
+    damaged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +258,7 @@ class RunRecord:
         created_at: When it was first recorded (aware, UTC).
         updated_at: When the record last changed (aware, UTC).
         event: The event that started it, if one did.
+        damaged: As in `InstanceRecord`.
 
     .. versionadded:: 0.1
     """
@@ -268,6 +274,7 @@ class RunRecord:
     created_at: datetime
     updated_at: datetime
     event: RunEvent | None = None
+    damaged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

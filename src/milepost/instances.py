@@ -11,8 +11,9 @@ from milepost.abc import Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
 from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
+from milepost.checks import check_attempt, check_flag, check_incarnation, check_number, check_run, check_scope
 from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer, one_line
-from milepost.errors import InvalidValueError, MilepostError, UnsupportedTypeError
+from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.program import Program, arun, run
 from milepost.scopes import MAX_ID_CHARS, MAX_MAP_INDEX, AssetScope, Scope, TaskScope, check_text
 from milepost.values import canonical
@@ -113,26 +114,26 @@ class Instances:
         options: TaskOptions,
     ) -> calls.Open:
         return calls.Open(
-            _task_scope(scope),
-            _attempt(attempt),
+            check_scope(scope),
+            check_attempt(attempt),
             Writer.of_task(scope, attempt).encode(scope),
-            incarnation=_incarnation(incarnation),
+            incarnation=check_incarnation(incarnation),
             item=self._fingerprint(scope, item),
             item_name=None if item_name is None else check_text(item_name, "item_name", 1_500),
-            inlets=_concrete(inlets := list(inlets)),
-            outlets=_concrete(outlets),
+            inlets=_concrete(inlets := _listed(inlets, "inlets")),
+            outlets=_concrete(_listed(outlets, "outlets")),
             inlet_aliases=[alias.name for alias in inlets if is_alias(alias)],
-            options=options,
+            options=_options(options),
         )
 
     def _fingerprint(self, scope: TaskScope, item: Mapping[str, Any] | None) -> str | None:
         if item is None:
             return None
+        if not isinstance(item, Mapping):
+            raise UnsupportedTypeError(f"item must be a mapping of mapped arguments by name, not {type(item).__name__}")
         try:
             return blake2b(canonical(dict(item)).encode(), digest_size=16).hexdigest()
-        except (ValueError, TypeError) as error:
-            if not isinstance(error, MilepostError):
-                raise
+        except (InvalidValueError, UnsupportedTypeError) as error:
             task = (scope.dag_id, scope.task_id)
             if task not in self._unguarded:
                 self._unguarded.add(task)
@@ -280,10 +281,9 @@ class Instances:
     ) -> Program[List[TaskScope]]:
         scope = TaskScope(dag_id, run_id, task_id)
         check_text(expansion, "expansion", MAX_ID_CHARS)
-        if type(length) is not int:
-            raise UnsupportedTypeError(f"length must be an int, not {type(length).__name__}")
-        if not 0 <= length <= MAX_MAP_INDEX:
-            raise InvalidValueError(f"length must be 0 to {MAX_MAP_INDEX}, got {length}")
+        check_number(length, "length", 0, MAX_MAP_INDEX)
+        if not callable(item):
+            raise UnsupportedTypeError(f"item must be a function from a position to arguments, not {type(item).__name__}")
         answer = yield calls.Expand(dag_id, run_id, task_id, expansion, length, None, self._writer)
         if answer.compare:
             items = {index: self._fingerprint(scope, item(index)) for index in answer.compare}
@@ -311,7 +311,7 @@ class Instances:
         await self._metastore.acall(self._clear(scope, keep))
 
     def _clear(self, scope: TaskScope, keep: bool | None) -> calls.ClearInstances:
-        return calls.ClearInstances(_task_scope(scope).dag_id, scope.run_id, scope, keep, self._writer)
+        return calls.ClearInstances(check_scope(scope).dag_id, scope.run_id, scope, _keep(keep), self._writer)
 
     def clear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
         """Start all instances of a run over, as `clear` does, in one transaction.
@@ -322,11 +322,14 @@ class Instances:
         Raises:
             RunNotFoundError: The run is not recorded.
         """
-        return self._metastore.call(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer)).instances
+        return self._metastore.call(self._clear_run(dag_id, run_id, keep)).instances
 
     async def aclear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
         """As `clear_run`."""
-        return (await self._metastore.acall(calls.ClearInstances(*_run(dag_id, run_id), None, keep, self._writer))).instances
+        return (await self._metastore.acall(self._clear_run(dag_id, run_id, keep))).instances
+
+    def _clear_run(self, dag_id: str, run_id: str, keep: bool | None) -> calls.ClearInstances:
+        return calls.ClearInstances(*check_run(dag_id, run_id), None, _keep(keep), self._writer)
 
     def archives(self, scope: TaskScope) -> List[Archive]:
         """Return what was set aside for an instance, newest first.
@@ -334,11 +337,11 @@ class Instances:
         Raises:
             InstanceNotFoundError: The instance is not recorded.
         """
-        return self._metastore.call(calls.Archives(_task_scope(scope)))
+        return self._metastore.call(calls.Archives(check_scope(scope)))
 
     async def aarchives(self, scope: TaskScope) -> List[Archive]:
         """As `archives`."""
-        return await self._metastore.acall(calls.Archives(_task_scope(scope)))
+        return await self._metastore.acall(calls.Archives(check_scope(scope)))
 
     def restore(self, scope: TaskScope, *, archive: int | None = None, force: bool = False) -> int:
         """Bring back what was set aside.
@@ -358,11 +361,15 @@ class Instances:
             ArchiveNotFoundError: There is no such archive.
             InstanceStateError: An attempt is running, or live keys are in the way.
         """
-        return self._metastore.call(calls.Restore(_task_scope(scope), archive, force, self._writer))
+        return self._metastore.call(self._restore(scope, archive, force))
 
     async def arestore(self, scope: TaskScope, *, archive: int | None = None, force: bool = False) -> int:
         """As `restore`."""
-        return await self._metastore.acall(calls.Restore(_task_scope(scope), archive, force, self._writer))
+        return await self._metastore.acall(self._restore(scope, archive, force))
+
+    def _restore(self, scope: TaskScope, archive: int | None, force: bool) -> calls.Restore:
+        number = None if archive is None else check_number(archive, "archive", 1, 2**63 - 1)
+        return calls.Restore(check_scope(scope), number, check_flag(force, "force"), self._writer)
 
     # -- delete and look ------------------------------------------------------------------------------------------
 
@@ -375,11 +382,11 @@ class Instances:
         Raises:
             RunNotFoundError: The run is not recorded.
         """
-        return len(self._metastore.call(calls.DeleteRun(*_run(dag_id, run_id), self._writer)))
+        return len(self._metastore.call(calls.DeleteRun(*check_run(dag_id, run_id), self._writer)))
 
     async def adelete_run(self, dag_id: str, run_id: str) -> int:
         """As `delete_run`."""
-        return len(await self._metastore.acall(calls.DeleteRun(*_run(dag_id, run_id), self._writer)))
+        return len(await self._metastore.acall(calls.DeleteRun(*check_run(dag_id, run_id), self._writer)))
 
     def get(self, scope: TaskScope) -> InstanceRecord | None:
         """Return the record of an instance, or `None` if there is none."""
@@ -418,37 +425,31 @@ def _warn(message: str, *arguments: object, action: str) -> None:
     logging.getLogger("milepost").warning(message, *arguments, extra={"action": action})
 
 
-def _task_scope(scope: TaskScope) -> TaskScope:
-    if not isinstance(scope, TaskScope):
-        raise UnsupportedTypeError(f"a TaskScope is needed here, not {type(scope).__name__}")
-    return scope
-
-
-def _attempt(attempt: int) -> int:
-    if type(attempt) is not int:
-        raise UnsupportedTypeError(f"attempt must be an int, not {type(attempt).__name__}")
-    if not 1 <= attempt < 2**31:
-        raise InvalidValueError(f"attempt counts from 1 to 2**31-1, got {attempt}")
-    return attempt
-
-
-def _incarnation(incarnation: str | None) -> str | None:
-    return None if incarnation is None else check_text(incarnation, "incarnation", MAX_ID_CHARS)
-
-
-def _run(dag_id: str, run_id: str) -> tuple[str, str]:
-    return check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS)
+def _listed(assets: Any, what: str) -> list[Any]:
+    if isinstance(assets, str | bytes) or not hasattr(assets, "__iter__"):
+        raise UnsupportedTypeError(f"{what} must be a list of assets, not {type(assets).__name__}")
+    return list(assets)
 
 
 def _concrete(assets: Iterable[Any]) -> list[AssetScope]:
     return [asset_scope(asset) for asset in assets if not is_alias(asset)]
 
 
-def _finish(scope: TaskScope, attempt: int, state: str, incarnation: str | None, error: str | None) -> calls.Finish:
-    if state not in FINISH_STATES:
+def _options(options: TaskOptions) -> TaskOptions:
+    if not isinstance(options, TaskOptions):
+        raise UnsupportedTypeError(f"options must be TaskOptions, not {type(options).__name__}")
+    return options
+
+
+def _keep(keep: bool | None) -> bool | None:
+    return None if keep is None else check_flag(keep, "keep")
+
+
+def _finish(scope: TaskScope, attempt: int, state: Any, incarnation: str | None, error: str | None) -> calls.Finish:
+    if not isinstance(state, str) or state not in FINISH_STATES:
         raise InvalidValueError(f"an attempt ends as one of {', '.join(sorted(FINISH_STATES))}, not {state!r}")
     reason = None if error is None else one_line(error)
-    return calls.Finish(_task_scope(scope), _attempt(attempt), state, _incarnation(incarnation), reason)
+    return calls.Finish(check_scope(scope), check_attempt(attempt), state, check_incarnation(incarnation), reason)
 
 
 def _selection(dag_id: str | None, run_id: str | None, task_id: str | None, state: str | None) -> calls.ListInstances:
@@ -459,5 +460,5 @@ def _selection(dag_id: str | None, run_id: str | None, task_id: str | None, stat
 
 
 def _one(scope: TaskScope) -> calls.ListInstances:
-    _task_scope(scope)
+    check_scope(scope)
     return calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)

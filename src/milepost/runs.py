@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from milepost import calls
 from milepost.abc import Metastore
+from milepost.checks import check_attempt, check_incarnation, check_number, check_run, check_scope
 from milepost.clock import to_micros
 from milepost.entry import Outcome, RunRecord, one_line
-from milepost.errors import InvalidValueError, ValueTooLargeError
+from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
 from milepost.scopes import MAX_ID_CHARS, TaskScope, check_text
+from milepost.values import loads_strict
 
 if TYPE_CHECKING:
     from builtins import list as List  # noqa: N812  (the class has a method named list)
@@ -81,11 +83,11 @@ class Runs:
         Raises:
             RunHeldError: The hold is no longer this holder's.
         """
-        self._metastore.call(calls.HoldRun(dag_id, run_id, holder, _seconds(ttl)))
+        self._metastore.call(_renew(dag_id, run_id, holder, ttl))
 
     async def aheartbeat(self, dag_id: str, run_id: str, holder: str, ttl: float) -> None:
         """As `heartbeat`."""
-        await self._metastore.acall(calls.HoldRun(dag_id, run_id, holder, _seconds(ttl)))
+        await self._metastore.acall(_renew(dag_id, run_id, holder, ttl))
 
     def end(
         self,
@@ -129,11 +131,11 @@ class Runs:
         Raises:
             RunHeldError: The hold is no longer this holder's.
         """
-        self._metastore.call(calls.HoldRun(dag_id, run_id, holder, None))
+        self._metastore.call(_release(dag_id, run_id, holder))
 
     async def arelease(self, dag_id: str, run_id: str, holder: str) -> None:
         """As `release`."""
-        await self._metastore.acall(calls.HoldRun(dag_id, run_id, holder, None))
+        await self._metastore.acall(_release(dag_id, run_id, holder))
 
     def get(self, dag_id: str, run_id: str) -> RunRecord | None:
         """Return the record of a run, or `None` if there is none."""
@@ -180,11 +182,11 @@ class Runs:
 
     def get_results(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
         """Return the results of a task in a run by map index (-1: not mapped)."""
-        return self._metastore.call(calls.GetResults(dag_id, run_id, task_id))
+        return self._metastore.call(_results(dag_id, run_id, task_id))
 
     async def aget_results(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
         """As `get_results`."""
-        return await self._metastore.acall(calls.GetResults(dag_id, run_id, task_id))
+        return await self._metastore.acall(_results(dag_id, run_id, task_id))
 
     def get_result(self, scope: TaskScope) -> str | None:
         """Return the result of one task instance, or `None` if there is none."""
@@ -196,6 +198,8 @@ class Runs:
 
 
 def _seconds(ttl: float) -> float:
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
+        raise UnsupportedTypeError(f"ttl must be a number of seconds, not {type(ttl).__name__}")
     if not 0 < ttl <= 86_400 * 366:
         raise InvalidValueError(f"ttl must be seconds above 0 and below a year, got {ttl}")
     return ttl
@@ -211,14 +215,41 @@ def _begin(
     dead_holder: str | None,
 ) -> calls.BeginRun:
     return calls.BeginRun(
-        check_text(dag_id, "dag_id", MAX_ID_CHARS),
-        check_text(run_id, "run_id", MAX_ID_CHARS),
-        check_text(holder, "holder", 1_500),
+        *check_run(dag_id, run_id),
+        _holder(holder),
         _seconds(ttl),
-        params,
-        None if logical_date is None else to_micros(logical_date),
-        dead_holder,
+        None if params is None else _params(params),
+        None if logical_date is None else _instant(logical_date),
+        None if dead_holder is None else _holder(dead_holder),
     )
+
+
+def _holder(holder: str) -> str:
+    return check_text(holder, "holder", 1_500)
+
+
+def _params(params: str) -> str:
+    if not isinstance(params, str):
+        raise UnsupportedTypeError(f"params must be JSON text, not {type(params).__name__}; use json.dumps(…)")
+    loads_strict(params)
+    return params
+
+
+def _instant(moment: datetime) -> int:
+    if not isinstance(moment, datetime):
+        raise UnsupportedTypeError(f"logical_date must be a datetime, not {type(moment).__name__}")
+    try:
+        return to_micros(moment)
+    except ValueError as error:
+        raise InvalidValueError(f"logical_date: {error}") from None
+
+
+def _renew(dag_id: str, run_id: str, holder: str, ttl: float) -> calls.HoldRun:
+    return calls.HoldRun(*check_run(dag_id, run_id), _holder(holder), _seconds(ttl))
+
+
+def _release(dag_id: str, run_id: str, holder: str) -> calls.HoldRun:
+    return calls.HoldRun(*check_run(dag_id, run_id), _holder(holder), None)
 
 
 def _end(
@@ -234,32 +265,42 @@ def _end(
         )
         for task_id, became, why in unstarted
     ]
-    return calls.HoldRun(dag_id, run_id, holder, None, state, tasks)
+    return calls.HoldRun(*check_run(dag_id, run_id), _holder(holder), None, state, tasks)
 
 
 def _outcomes(dag_id: str, run_id: str) -> calls.ListOutcomes:
-    return calls.ListOutcomes(check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS))
+    return calls.ListOutcomes(*check_run(dag_id, run_id))
 
 
 def _one(dag_id: str, run_id: str) -> calls.ListRuns:
-    return calls.ListRuns(check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS))
+    return calls.ListRuns(*check_run(dag_id, run_id))
 
 
 def _selection(dag_id: str | None, state: str | None, limit: int | None) -> calls.ListRuns:
     for name, text in (("dag_id", dag_id), ("state", state)):
         if text is not None:
             check_text(text, name, MAX_ID_CHARS)
-    if limit is not None and not 1 <= limit < 2**31:
-        raise InvalidValueError(f"limit must be 1 to {2**31 - 1}, got {limit}")
+    if limit is not None:
+        check_number(limit, "limit", 1)
     return calls.ListRuns(dag_id, None, state, limit)
 
 
 def _put_result(scope: TaskScope, attempt: int, text: str, incarnation: str | None) -> calls.PutResult:
-    size = len(text) if text.isascii() else len(text.encode())
+    if not isinstance(text, str):
+        raise UnsupportedTypeError(f"the text of a result must be a str, not {type(text).__name__}")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidValueError(f"the text of a result has a lone surrogate at position {error.start}") from None
     if size > MAX_RESULT_BYTES:
         raise ValueTooLargeError(size, MAX_RESULT_BYTES, "the most that a result may have", None)
-    return calls.PutResult(scope, attempt, text, incarnation)
+    return calls.PutResult(check_scope(scope), check_attempt(attempt), text, check_incarnation(incarnation))
+
+
+def _results(dag_id: str, run_id: str, task_id: str) -> calls.GetResults:
+    return calls.GetResults(*check_run(dag_id, run_id), check_text(task_id, "task_id", MAX_ID_CHARS))
 
 
 def _result(scope: TaskScope) -> calls.GetResults:
+    check_scope(scope)
     return calls.GetResults(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from milepost import Outcome, RunRecord, Store, TaskScope
+from milepost import InstanceRecord, Outcome, RunRecord, Store, TaskScope
 from milepost.cli.common import AsJson, Url, at_least_one, data, open_store, plain, say, show, table, when, whole
 from milepost.errors import DamagedEntryError, InstanceNotFoundError, InvalidValueError, RunNotFoundError
 from milepost.progress import progress_text
@@ -69,6 +69,8 @@ def _cause(record: RunRecord) -> str:
 
 
 def _state_text(record: RunRecord) -> str:
+    if record.damaged:
+        return f"DAMAGED: {record.damaged}"
     return f"{record.state or '-'}{NO_RUNNER if is_abandoned(record) else ''}"
 
 
@@ -96,7 +98,7 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
         (
             plain(one.scope.task_id),
             one.scope.map_index if one.scope.map_index >= 0 else "-",
-            f"running{NO_RUNNER}" if one.state == "running" and is_abandoned(record) else one.state,
+            _instance_state(one, record),
             one.attempt,
             when(one.opened_at),
             when(one.finished_at),
@@ -111,6 +113,12 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
     ]
     table(("TASK", "INDEX", "STATE", "ATTEMPT", "OPENED", "FINISHED", "PROGRESS"), rows)
     _show_errors(outcomes)
+
+
+def _instance_state(one: InstanceRecord, run: RunRecord) -> str:
+    if one.damaged:
+        return f"DAMAGED: {one.damaged}"
+    return f"running{NO_RUNNER}" if one.state == "running" and is_abandoned(run) else one.state
 
 
 def _show_errors(outcomes: list[Outcome]) -> None:
@@ -147,6 +155,8 @@ def is_abandoned(record: RunRecord) -> bool:
 
 def _standing(record: RunRecord, *, cleared: bool) -> str:
     """Return in words how a run stands."""
+    if record.damaged:
+        return f"DAMAGED: {record.damaged}"
     if record.state is not None:
         return f"{record.state}{NO_RUNNER}" if is_abandoned(record) else record.state
     return "cleared, and no runner has taken it since" if cleared else "no runner has driven it"

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
-from milepost.errors import InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
+from milepost.errors import DamagedStoreError, InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.holder import Hold
 from milepost.runner.load import choose_dag, load_dags
@@ -154,6 +154,8 @@ class _Command:
         known = self.store.runs.get(self.dag.dag_id, run_id)
         if clear and known is None:
             raise RunNotFoundError(f"no run {self.dag.dag_id}/{run_id} is recorded")
+        if known is not None:
+            self._refuse_damage(known)
         self._check_params(known)
         finished = known is not None and known.state == "success"
         if finished and clear:
@@ -218,6 +220,21 @@ class _Command:
         for task_id in tasks:
             for record in self.store.instances.list(self.dag.dag_id, run_id, task_id):
                 self.store.instances.clear(record.scope, keep=True if keep_state else None)
+
+    def _refuse_damage(self, run: RunRecord) -> None:
+        """Refuse a run whose record cannot be trusted to say what is finished.
+
+        Raises:
+            DamagedStoreError: Names what is damaged.
+        """
+        instances = self.store.instances.list(run.dag_id, run.run_id)
+        damaged = [(f"{run.dag_id}/{run.run_id}", run.damaged), *((str(one.scope), one.damaged) for one in instances)]
+        for name, reason in damaged:
+            if reason:
+                raise DamagedStoreError(
+                    f"the record of {name} is damaged ({reason}), so the run cannot go on; "
+                    f"start another run, or delete this one: milepost runs delete {run.dag_id} {run.run_id}"
+                )
 
     def _check_params(self, known: RunRecord | None) -> None:
         """Refuse other parameters than those that the run was started with."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 COUNTED = """
 def note(what):
     with open("ran.jsonl", "a") as file:
@@ -386,3 +388,28 @@ with DAG("d"):
     assert outcome.code == 1
     assert "AttributeError: 'int' object has no attribute 'nothing'" in outcome.err
     assert (project.state("work", 0), project.result("other")) == (None, 1)
+
+
+def test_a_damaged_record_stops_the_run(project):
+    """A run with a damaged record is refused with one line that names it (SPEC 3); it can be deleted."""
+    project.write("""
+with DAG("d"):
+    @task
+    def work():
+        pass
+    work()
+""")
+    for run_id in ("r1", "r2"):
+        assert project.run(run_id=run_id).code == 0
+    with sqlite3.connect(project.folder / "store.db") as connection:
+        connection.execute(
+            "UPDATE instances SET state = 'lost' WHERE run = (SELECT id FROM runs WHERE run_id = 'r1')",
+        )
+    connection.close()
+    refused = project.run("--clear", "work")
+    assert (refused.code, refused.err.count("\n")) == (6, 1)
+    assert "the record of d/r1/work is damaged (state " in refused.err
+    assert project.run("--clear", "work", run_id="r2").code == 0
+    with project.store() as store:
+        assert store.instances.delete_run("d", "r1") == 1
+    assert project.run().code == 0

@@ -11,6 +11,7 @@ from milepost.clock import from_micros
 from milepost.entry import Archive, InstanceRecord, Writer
 from milepost.errors import InstanceNotFoundError, InvalidKeyError, NotFoundError
 from milepost.metastore.operations.base import Environment, Operation, guard_read, key_text, owner_of
+from milepost.metastore.operations.records import instance_record
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["archives", "list_all", "past_run", "unknown"]
@@ -28,35 +29,7 @@ def list_all(call: calls.ListInstances, _: Environment) -> Operation[list[Instan
         rows = yield "instance_get", (TaskScope(*parts).hash,)  # type: ignore[arg-type]
     else:
         rows = yield "instance_list", (*parts, call.state)
-    return [_record(row) for row in rows]
-
-
-def _record(row: Sequence[Any]) -> InstanceRecord:
-    (
-        dag_id,
-        run_id,
-        task_id,
-        map_index,
-        state,
-        attempt,
-        incarnation,
-        item_name,
-        created,
-        opened,
-        finished,
-        updated,
-    ) = row
-    return InstanceRecord(
-        scope=TaskScope(dag_id, run_id, task_id, map_index),
-        state=state,
-        attempt=attempt,
-        incarnation=incarnation,
-        item_name=item_name,
-        created_at=from_micros(created),
-        opened_at=None if opened is None else from_micros(opened),
-        finished_at=None if finished is None else from_micros(finished),
-        updated_at=from_micros(updated),
-    )
+    return [instance_record(row) for row in rows]
 
 
 def archives(call: calls.Archives, _: Environment) -> Operation[list[Archive]]:

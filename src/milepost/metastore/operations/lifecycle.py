@@ -12,6 +12,7 @@ from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoun
 from milepost.metastore.operations.assets import find_all
 from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
 from milepost.metastore.operations.instances import unknown
+from milepost.metastore.operations.records import readable_scope
 from milepost.metastore.operations.registry import alias_hash
 from milepost.metastore.operations.staging import commit
 from milepost.scopes import TaskScope, run_hash
@@ -175,7 +176,7 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
         writer = Writer.of_task(scope, call.attempt)
         # Attempts of the earlier run may still be alive: none of its instances keeps its state or its fence.
         for number, task_id, map_index, _ in (yield "instances_of_run", (run,)):
-            sibling = TaskScope(scope.dag_id, scope.run_id, task_id, map_index)
+            sibling = readable_scope(scope.dag_id, scope.run_id, task_id, map_index)
             yield from set_aside(number, sibling, "new_incarnation", writer.encode(sibling))
             yield "result_delete", (number,)
             yield "staged_drop", (number,)
@@ -245,7 +246,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
     discarded = []
     for number, task_id, map_index, on_clear in targets:
         keep = (on_clear or environment.policy.on_clear) == "keep" if call.keep is None else call.keep
-        scope = TaskScope(call.dag_id, call.run_id, task_id, map_index)
+        scope = readable_scope(call.dag_id, call.run_id, task_id, map_index)
         yield from set_aside(number, scope, "clear", call.writer, keep=keep)
         if not keep:
             discarded.append(scope)
@@ -335,4 +336,4 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
     yield "event_run_delete", (run,)
     yield "run_delete", (run,)
     yield "change_event", ("task", "delete_run", None, f"{call.dag_id}/{call.run_id}", call.writer)
-    return [TaskScope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]
+    return [readable_scope(call.dag_id, call.run_id, task_id, map_index) for _, task_id, map_index, _ in targets]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from milepost import calls
 from milepost.calls import new_version
 from milepost.clock import from_micros
-from milepost.entry import Outcome, RunEvent, RunRecord
+from milepost.entry import Outcome, RunRecord
 from milepost.errors import RunHeldError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
-from milepost.scopes import TaskScope, run_hash
+from milepost.metastore.operations.records import readable_scope, run_record
+from milepost.scopes import run_hash
 
 _ALL = 2**31 - 1
 
@@ -39,7 +37,7 @@ def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
         yield "run_take", (run, call.holder, ttl, call.params, call.logical_date)
         yield "outcome_drop_unstarted", (run,)
     rows = yield "run_get", (hash_,)
-    return _record(rows[0])
+    return run_record(rows[0])
 
 
 def hold(call: calls.HoldRun, _: Environment) -> Operation[None]:
@@ -62,31 +60,14 @@ def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]
         rows = yield "run_get", (run_hash(call.dag_id, call.run_id),)
     else:
         rows = yield "run_list", (call.dag_id, call.run_id, call.state, call.limit or _ALL)
-    return [_record(row) for row in rows]
-
-
-def _record(row: Sequence[Any]) -> RunRecord:
-    dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created, updated, *event = row
-    return RunRecord(
-        dag_id=dag_id,
-        run_id=run_id,
-        incarnation=incarnation,
-        state=state,
-        params=params,
-        logical_date=None if logical_date is None else from_micros(logical_date),
-        holder=holder,
-        held_until=None if held_until is None else from_micros(held_until),
-        created_at=from_micros(created),
-        updated_at=from_micros(updated),
-        event=None if event[0] is None else RunEvent(*event),
-    )
+    return [run_record(row) for row in rows]
 
 
 def outcomes(call: calls.ListOutcomes, _: Environment) -> Operation[list[Outcome]]:
     """See `milepost.calls.ListOutcomes`."""
     rows = yield "outcome_list", (run_hash(call.dag_id, call.run_id),)
     return [
-        Outcome(TaskScope(call.dag_id, call.run_id, task_id, map_index), attempt, state, error, from_micros(at))
+        Outcome(readable_scope(call.dag_id, call.run_id, task_id, map_index), attempt, state, error, from_micros(at))
         for task_id, map_index, attempt, state, error, at in rows
     ]
 

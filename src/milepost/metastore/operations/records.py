@@ -1,0 +1,123 @@
+"""Records from rows, of which some may be damaged: what cannot be read is marked, and hides no other row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, get_args
+
+from milepost.clock import from_micros
+from milepost.entry import InstanceRecord, InstanceState, RunEvent, RunRecord
+from milepost.metastore.operations.base import key_text
+from milepost.scopes import TaskScope
+from milepost.values import loads_strict
+
+__all__ = ["instance_record", "readable_scope", "run_record"]
+
+_EPOCH: Final = from_micros(0)
+_RUN_STATES: Final = (None, "running", "success", "failed")
+
+
+class _Columns:
+    """Reads the columns of one row and notes those that it cannot read."""
+
+    def __init__(self) -> None:
+        self._bad: list[str] = []
+
+    def _note(self, name: str, value: Any) -> None:
+        self._bad.append(f"{name} is of type {type(value).__name__}, or not what it may be")
+
+    def text(self, name: str, value: Any, known: Sequence[Any] = ()) -> Any:
+        """Return a text, or what stands for it; `None` stays."""
+        if (value is None or type(value) is str) and (not known or value in known):
+            return value
+        self._note(name, value)
+        return key_text(value) if isinstance(value, str | bytes | bytearray | memoryview) else repr(value)
+
+    def number(self, name: str, value: Any, least: int, otherwise: int) -> int:
+        """Return a whole number."""
+        if type(value) is int and least <= value < 2**31:
+            return value
+        self._note(name, value)
+        return otherwise
+
+    def time(self, name: str, value: Any) -> datetime:
+        """Return a time; the epoch where there is none."""
+        try:
+            return from_micros(value)
+        except (TypeError, OverflowError):
+            self._note(name, value)
+            return _EPOCH
+
+    def maybe(self, name: str, value: Any) -> datetime | None:
+        """Return a time that may be missing."""
+        return None if value is None else self.time(name, value)
+
+    def json(self, name: str, value: Any) -> Any:
+        """Return JSON as the text that it is, damaged or not."""
+        try:
+            if value is not None:
+                loads_strict(value)
+        except (ValueError, TypeError):
+            self._note(name, value)
+            return value if type(value) is str else repr(value)
+        return value
+
+    def scope(self, *parts: Any) -> TaskScope:
+        """Return a task instance."""
+        scope = readable_scope(*parts)
+        if (scope.dag_id, scope.run_id, scope.task_id, scope.map_index) != parts:
+            self._note("task instance", parts)
+        return scope
+
+    @property
+    def damage(self) -> str | None:
+        """What could not be read; `None` if all could."""
+        return "; ".join(self._bad) or None
+
+
+def readable_scope(dag_id: Any, run_id: Any, task_id: Any, map_index: Any) -> TaskScope:
+    """Return a task instance; damaged parts of it are replaced by what can be shown."""
+    try:
+        return TaskScope(dag_id, run_id, task_id, map_index)
+    except (ValueError, TypeError):
+        dag, run, task = (ascii(part)[:250] for part in (dag_id, run_id, task_id))
+        return TaskScope(dag, run, task, map_index if type(map_index) is int and 0 <= map_index < 2**31 else -1)
+
+
+def instance_record(row: Sequence[Any]) -> InstanceRecord:
+    """Return the record of a task instance."""
+    dag_id, run_id, task_id, map_index, state, attempt, incarnation, item_name, created, opened, finished, updated = row
+    read = _Columns()
+    return InstanceRecord(
+        scope=read.scope(dag_id, run_id, task_id, map_index),
+        state=read.text("state", state, get_args(InstanceState)),
+        attempt=read.number("attempt", attempt, 0, 0),
+        incarnation=read.text("incarnation", incarnation),
+        item_name=read.text("item name", item_name),
+        created_at=read.time("created_at", created),
+        opened_at=read.maybe("opened_at", opened),
+        finished_at=read.maybe("finished_at", finished),
+        updated_at=read.time("updated_at", updated),
+        damaged=read.damage,
+    )
+
+
+def run_record(row: Sequence[Any]) -> RunRecord:
+    """Return the record of a run."""
+    dag_id, run_id, incarnation, state, params, logical_date, holder, held_until, created, updated, *event = row
+    read = _Columns()
+    return RunRecord(
+        dag_id=read.text("dag_id", dag_id),
+        run_id=read.text("run_id", run_id),
+        incarnation=read.text("incarnation", incarnation),
+        state=read.text("state", state, _RUN_STATES),
+        params=read.json("params", params),
+        logical_date=read.maybe("logical_date", logical_date),
+        holder=read.text("holder", holder),
+        held_until=read.maybe("held_until", held_until),
+        created_at=read.time("created_at", created),
+        updated_at=read.time("updated_at", updated),
+        event=None if event[0] is None else RunEvent(*event),
+        damaged=read.damage,
+    )
