@@ -41,6 +41,7 @@ from milepost.errors import (
     InstanceStateError,
     InvalidKeyError,
     InvalidValueError,
+    JobConflictError,
     MilepostError,
     MissingDependencyError,
     NotFoundError,
@@ -60,10 +61,12 @@ from milepost.errors import (
 from milepost.instances import Instances
 from milepost.metastore.backend import MetastoreStateBackend
 from milepost.registry import Assets
+from milepost.resumable import ResumableJobMixin
 from milepost.retention import NEVER_EXPIRE
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 from milepost.store import Store, aconnect, connect
+from milepost.submission import NOT_FOUND, JobDecision
 
 __version__ = "0.1.0.dev0"
 
@@ -72,6 +75,7 @@ BaseStoreBackend = BaseStateBackend
 
 __all__ = [
     "NEVER_EXPIRE",
+    "NOT_FOUND",
     "Archive",
     "ArchiveNotFoundError",
     "Asset",
@@ -105,6 +109,8 @@ __all__ = [
     "Instances",
     "InvalidKeyError",
     "InvalidValueError",
+    "JobConflictError",
+    "JobDecision",
     "ManualClock",
     "Metastore",
     "MetastoreStateBackend",
@@ -115,6 +121,7 @@ __all__ = [
     "OutcomeUnknownError",
     "PastEntry",
     "PastRunView",
+    "ResumableJobMixin",
     "RunEvent",
     "RunHeldError",
     "RunNotFoundError",

@@ -382,6 +382,7 @@ class StoreStats:
         assets: Known assets.
         changes: Rows of the change log.
         results: Results of tasks.
+        intents: Jobs that were submitted to other systems, or were about to be: the latest of each key.
         newest: When anything was last written (aware, UTC); `None` in an empty store.
 
     .. versionadded:: 0.1
@@ -396,6 +397,7 @@ class StoreStats:
     assets: int
     changes: int
     results: int
+    intents: int
     newest: datetime | None
 
 

@@ -18,6 +18,7 @@
     │   ├── StaleAttemptError                   a newer attempt, a clear or a new run took over
     │   ├── InstanceStateError                   the state of the instance does not allow the call
     │   ├── RunHeldError                        another runner holds the run
+    │   ├── JobConflictError                    an external job that a person has to look at
     │   └── AssetNotActiveError                 a write to a deactivated asset
     ├── DamagedEntryError                       a stored row that cannot be read
     ├── BackendUnsupportedError                 the configured backend cannot do this call
@@ -46,6 +47,7 @@ __all__ = [
     "InstanceStateError",
     "InvalidKeyError",
     "InvalidValueError",
+    "JobConflictError",
     "MilepostError",
     "MissingDependencyError",
     "NotFoundError",
@@ -151,6 +153,10 @@ class InstanceStateError(ConflictError):
 
 class RunHeldError(ConflictError):
     """Another runner holds this run."""
+
+
+class JobConflictError(ConflictError):
+    """What became of an external job, or which one is wanted, is not clear; nothing was submitted."""
 
 
 class AssetNotActiveError(ConflictError):

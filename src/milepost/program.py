@@ -1,21 +1,52 @@
 """Several calls in a row, written once for blocking and for asynchronous use.
 
-A program is a generator that yields calls and receives their answers, or what was raised instead, an interrupt too,
-thrown at the ``yield``: so its ``finally`` may yield calls that tidy up.
+A program is a generator that yields calls, or questions to the user's own functions, and receives their answers, or what
+was raised instead, an interrupt too, thrown at the ``yield``: so its ``finally`` may yield calls that tidy up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
 
 from milepost.abc import Metastore
 from milepost.calls import Call
+from milepost.errors import UnsupportedTypeError
 
-__all__ = ["Program", "arun", "run"]
+__all__ = ["Ask", "Program", "arun", "run"]
 
 R = TypeVar("R")
-Program = Generator[Call[Any], Any, R]
+
+
+class Ask(NamedTuple):
+    """Have a function of the user's answer; an asynchronous one only where the program runs asynchronously.
+
+    Args:
+        name: What it is called, for messages.
+        function: The function.
+        argument: What it gets.
+    """
+
+    name: str
+    function: Callable[[Any], Any]
+    argument: Any
+
+
+Program = Generator[Call[Any] | Ask, Any, R]
+
+
+def _blocking(ask: Ask) -> Any:
+    answer = ask.function(ask.argument)
+    if hasattr(answer, "__await__"):
+        if hasattr(answer, "close"):
+            answer.close()  # nobody will await it
+        raise UnsupportedTypeError(f"{ask.name} is asynchronous; that takes the call whose name begins with 'a'")
+    return answer
+
+
+async def _awaiting(ask: Ask) -> Any:
+    answer = ask.function(ask.argument)
+    return await answer if hasattr(answer, "__await__") else answer
 
 
 def run(metastore: Metastore, program: Program[R]) -> R:
@@ -24,7 +55,7 @@ def run(metastore: Metastore, program: Program[R]) -> R:
         call = next(program)
         while True:
             try:
-                answer = metastore.call(call)
+                answer = _blocking(call) if isinstance(call, Ask) else metastore.call(call)
             except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:
@@ -39,7 +70,7 @@ async def arun(metastore: Metastore, program: Program[R]) -> R:
         call = next(program)
         while True:
             try:
-                answer = await metastore.acall(call)
+                answer = await (_awaiting(call) if isinstance(call, Ask) else metastore.acall(call))
             except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:

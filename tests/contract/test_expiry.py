@@ -200,7 +200,7 @@ def test_asset_entries_never_expire(asset: Any, store: Any, clock: ManualClock) 
     for call in (asset.set, asset.set_default):
         with pytest.raises(TypeError):
             call("k", 1, retention=HOUR)
-    for missing in ("touch", "past_run", "submit_once"):
+    for missing in ("touch", "past_run", "submit_once", "asubmit_once"):
         assert not hasattr(asset, missing)
     clock.advance(days=36_500)
     store.clean()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from milepost import calls
 from milepost.accessors.base import Accessor, Reader, _value
+from milepost.accessors.jobs import JobRequest, OnChanged, OnUnknown, aresume, resume
 from milepost.calls import PLAIN, Handle, Item, new_version
 from milepost.errors import NotFoundError
 from milepost.retention import Retention, expiry, parse_retention
@@ -170,6 +171,87 @@ class TaskStoreAccessor(Accessor):
 
     def _past_run(self, run_id: str | None) -> calls.PastRun:
         return calls.PastRun(self._handle, None if run_id is None else check_text(run_id, "run_id", 250))
+
+    def submit_once(
+        self,
+        key: str,
+        submit: Callable[[str], Any],
+        *,
+        params: JSONValue = None,
+        find: Callable[[str], Any] | None = None,
+        status: Callable[[Any], str] | None = None,
+        on_unknown: OnUnknown = "resubmit",
+        on_changed: OnChanged = "reattach",
+    ) -> Any:
+        """Submit a job to another system, once, however often the task is tried again.
+
+        The id is stored under ``key`` and never expires. A later attempt gets it back; only where the job has failed or is
+        gone, its key or the instance was cleared, or its parameters changed, another one is submitted. Before ``submit`` is
+        called, an intent with a token is durable, so that an attempt that was cut off in mid-submission is noticed.
+        One call at a time for a key.
+
+        Args:
+            key: The key of the job's id.
+            submit: Gets a token and returns the id, any value that can be stored. A service that knows each token once
+                (an idempotency key) never runs two jobs.
+            params: What the job is given, as JSON; a dict is compared name by name. Fingerprints are stored, not values.
+            find: Gets a token and returns the id of the job that was submitted with it, or `NOT_FOUND`. If it raises,
+                nothing is submitted.
+            status: Gets an id and returns ``"active"``, ``"done"`` or ``"gone"`` (failed or vanished). Without it, a job
+                whose id is stored counts as active.
+            on_unknown: Where an attempt was cut off in mid-submission and there is no ``find``: ``"resubmit"`` with the
+                same token and a warning, or ``"fail"``.
+            on_changed: Where ``params`` changed while the job is active: ``"reattach"`` to it with a warning, ``"fail"``,
+                or ``"resubmit"``.
+
+        Returns:
+            The id of the job.
+
+        Raises:
+            TypeError: An argument, or the id, is of a wrong type.
+            ValueError: An argument, an answer of ``find`` or ``status``, or the id, is none of what it may be.
+            JobConflictError: ``on_unknown`` or ``on_changed`` says so; nothing was submitted.
+            StaleAttemptError: This attempt is no longer the current one; nothing was submitted, or, where it was superseded
+                while ``submit`` ran, the id was not stored: the next attempt meets an open intent.
+        """
+        return resume(
+            self,
+            JobRequest.checked(
+                key,
+                submit,
+                params=params,
+                find=find,
+                status=status,
+                on_unknown=on_unknown,
+                on_changed=on_changed,
+            ),
+        ).job_id
+
+    async def asubmit_once(
+        self,
+        key: str,
+        submit: Callable[[str], Any],
+        *,
+        params: JSONValue = None,
+        find: Callable[[str], Any] | None = None,
+        status: Callable[[Any], Any] | None = None,
+        on_unknown: OnUnknown = "resubmit",
+        on_changed: OnChanged = "reattach",
+    ) -> Any:
+        """As `submit_once`; ``submit``, ``find`` and ``status`` may be asynchronous."""
+        decision = await aresume(
+            self,
+            JobRequest.checked(
+                key,
+                submit,
+                params=params,
+                find=find,
+                status=status,
+                on_unknown=on_unknown,
+                on_changed=on_changed,
+            ),
+        )
+        return decision.job_id
 
     def _view(self, scope: TaskScope, owner: int) -> PastRunView:
         own = self._handle

@@ -75,6 +75,7 @@ from milepost.calls.lifecycle import (
     PutResult,
     Restore,
 )
+from milepost.calls.submissions import Intend, KeepJob, ReadIntent
 from milepost.calls.upkeep import (
     Collect,
     CollectBackend,
@@ -120,8 +121,10 @@ __all__ = [
     "Holdings",
     "ImportRows",
     "Increment",
+    "Intend",
     "Item",
     "Items",
+    "KeepJob",
     "Keys",
     "ListAssets",
     "ListInstances",
@@ -138,6 +141,7 @@ __all__ = [
     "PutIf",
     "PutResult",
     "Read",
+    "ReadIntent",
     "RecordEvent",
     "RecordedEvent",
     "Restore",

@@ -98,7 +98,8 @@ class ExportRows(Call[tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]]):
     event.
 
     Args:
-        kind: ``run``, ``instance``, ``asset``, ``task_entry``, ``asset_entry``, ``change``, ``result`` or ``replaced``.
+        kind: ``run``, ``instance``, ``asset``, ``task_entry``, ``asset_entry``, ``change``, ``result``, ``intent`` or
+            ``replaced``.
         after: Where the page begins, from the answer to the call before.
         limit: The most rows.
     """

@@ -133,7 +133,10 @@ def stats(url: Url = None, as_json: AsJson = False) -> None:
     rows = [
         ("schema", f"version {found.schema}"),
         ("size", size_text(found.bytes)),
-        *((name, f"{getattr(found, name):,}") for name in ("runs", "instances", "entries", "assets", "changes", "results")),
+        *(
+            (name, f"{getattr(found, name):,}")
+            for name in ("runs", "instances", "entries", "assets", "changes", "results", "intents")
+        ),
         ("newest row", when(found.newest)),
     ]
     rows[4] = ("entries", f"{found.entries:,}, of which {found.expired:,} expired and not yet collected")

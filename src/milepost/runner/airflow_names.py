@@ -32,6 +32,7 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = {
             "AssetWatcher",
             "BaseOperator",
             "Context",
+            "ResumableJobMixin",
             "TaskGroup",
             "TriggerRule",
             "XComArg",
@@ -61,7 +62,6 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """For each module its names, and where Milepost has them: ``module`` or ``module:name``."""
 
-_LATER: Final = frozenset({"ResumableJobMixin"})
 _AUTHORING: Final = frozenset({"DAG", "dag", "task", "task_group", "TaskGroup", "BaseOperator", "BaseSensorOperator"})
 """Names of Airflow that make DAGs and tasks, which only Airflow can run."""
 
@@ -113,8 +113,6 @@ def serve_airflow_names() -> None:
 
 
 def _refusal(module: str, name: str) -> str:
-    if name in _LATER:
-        return f"{name} is not in this release of Milepost"
     homes = [other for other, names in MODULES.items() if name in names and other != module]
     hint = f"; import it from {homes[0]}" if homes else ""
     return f"{module} has no {name!r} in Milepost's local runner{hint}"

@@ -109,6 +109,20 @@ FIELDS: dict[str, dict[str, Any]] = {
         "value": _Text(optional=True),
     },
     "result": {**_TASK, "created_at": _TIME, "value": _Text()},
+    "intent": {
+        **_TASK,
+        "key": _Name(MAX_KEY_CHARS),
+        "submission": _Number(1),
+        "generation": _Number(0),
+        "token": _Text(64),
+        "state": _Text(20),
+        "job": _Text(64, optional=True),
+        "params": _Text(optional=True),
+        "version": _Text(64),
+        "writer": _Text(_LONG),
+        "created_at": _TIME,
+        "updated_at": _TIME,
+    },
     "replaced": {"run_hash": _Text(32), "incarnation": _Name(MAX_ID_CHARS), "replaced_at": _TIME},
 }
 """The kinds of rows in their order, and the columns of each. Times are microseconds UTC.
@@ -120,13 +134,13 @@ OWNER_DAMAGED = "what it belongs to is damaged"
 _CHANGE = tuple(FIELDS["change"])
 _CHANGE_KEY = _CHANGE.index("key")
 _ORDER = {kind: place for place, kind in enumerate(FIELDS)}
-_KEY = {kind: list(FIELDS[kind]).index("key") for kind in ("task_entry", "asset_entry")}
+_KEY = {kind: list(FIELDS[kind]).index("key") for kind in ("task_entry", "asset_entry", "intent")}
 _RULES = {kind: tuple(rules.items()) for kind, rules in FIELDS.items()}
 
 
 def malformed(kind: str, row: Row) -> str | None:
     """Say what is wrong with a row in itself, or `None`."""
-    if kind in ("task_entry", "result", "instance") and None in row[:4]:
+    if kind in ("task_entry", "result", "intent", "instance") and None in row[:4]:
         return "what it belongs to is gone"
     for (name, rule), cell in zip(_RULES[kind], row, strict=True):
         if cell is None and rule.optional:

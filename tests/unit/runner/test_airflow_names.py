@@ -87,8 +87,6 @@ sdk.DAG("d")
         ),
         ("from airflow.providers.x import Y\n", r"py:1: airflow\.providers is not part of Milepost's local runner"),
         ("from airflow import DAG\n", r"py:1: airflow has no 'DAG' in .*; import it from airflow\.sdk$"),
-        ("from airflow.sdk import ResumableJobMixin\n", r"py:1: ResumableJobMixin is not in this release of Milepost$"),
-        ("from milepost.sdk import ResumableJobMixin\n", r"py:1: ResumableJobMixin is not in this release of Milepost$"),
     ],
 )
 def test_unsupported_name_fails_with_name_and_line(tmp_path, text, message):

@@ -24,6 +24,7 @@ from milepost.metastore.operations import (
     registry,
     runs,
     staging,
+    submissions,
     transfer,
 )
 from milepost.metastore.operations.base import Environment, Operation
@@ -54,6 +55,9 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.Touch: (entries.touch, True),
     calls.Delete: (entries.delete, True),
     calls.Clear: (entries.clear, True),
+    calls.ReadIntent: (submissions.read, False),
+    calls.Intend: (submissions.intend, True),
+    calls.KeepJob: (submissions.keep, True),
     calls.FindAsset: (assets.find, True),
     calls.ListAssets: (registry.list_all, False),
     calls.DeclareAssets: (registry.declare, True),

@@ -116,12 +116,13 @@ def guard_read(handle: Handle) -> Operation[bool]:
     return False
 
 
-def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
+def guard_write(handle: Handle, *, create: bool, alone: bool = False) -> Operation[int | None]:
     """Check, inside the transaction of a write, that the writer may write.
 
     Args:
         handle: The writer's handle.
         create: Whether to record a task instance that is not recorded yet (unfenced writers only).
+        alone: Whether to keep other writers of the task instance out until the transaction ends.
 
     Returns:
         The number of the owner; `None` if it is not recorded and ``create`` is not set.
@@ -130,7 +131,7 @@ def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
         StaleAttemptError: The writer is a stale attempt.
         AssetNotActiveError: The owner is a deactivated asset.
     """
-    yield from _check_fence(handle, "instance_share")
+    yield from _check_fence(handle, "instance_lock" if alone else "instance_share")
     if not isinstance(handle.scope, TaskScope):
         # The log keeps the value before each write, so writers of one asset take turns.
         rows = yield "asset_lock", (handle.owner_id,)
@@ -144,7 +145,7 @@ def guard_write(handle: Handle, *, create: bool) -> Operation[int | None]:
     owner = yield from owner_of(handle)
     if owner is not None:
         # People's edits are logged with the value before them; other writers only need the instance to stay.
-        if (yield "instance_lock" if handle.logged else "instance_share", (owner,)):
+        if (yield "instance_lock" if handle.logged or alone else "instance_share", (owner,)):
             return owner
         handle.owner_id = None
         owner = yield from owner_of(handle)

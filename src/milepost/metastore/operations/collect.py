@@ -72,7 +72,10 @@ def backend(_call: calls.CollectBackend, _: Environment) -> Operation[str | None
 
 def stats(_call: calls.Stats, _: Environment) -> Operation[StoreStats]:
     """See `milepost.calls.Stats`."""
-    ((schema, size, runs, instances, entries, expired, assets, changes, results, newest),) = yield "stats", ()
+    ((schema, size, runs, instances, entries, expired, assets, changes, results, intents, newest),) = yield (
+        "stats",
+        (),
+    )
     return StoreStats(
         schema=schema,
         bytes=size,
@@ -83,5 +86,6 @@ def stats(_call: calls.Stats, _: Environment) -> Operation[StoreStats]:
         assets=assets,
         changes=changes,
         results=results,
+        intents=intents,
         newest=None if newest is None else from_micros(newest),
     )

@@ -280,6 +280,8 @@ def delete(call: calls.Delete, environment: Environment) -> Operation[None]:
     if (handle.logged or not isinstance(handle.scope, TaskScope)) and (yield "entry_get", (owner, key)):
         yield from log(handle, owner, "delete", key, None, environment)
     yield "entry_delete", (owner, key)
+    if isinstance(handle.scope, TaskScope):
+        yield "intent_drop", (owner, key)
 
 
 def clear(call: calls.Clear, environment: Environment) -> Operation[None]:
@@ -297,6 +299,8 @@ def clear(call: calls.Clear, environment: Environment) -> Operation[None]:
             event = yield "change_event", ("task", "clear_keys", one, None, handle.writer)
             yield "change_all_keys", (event, "task", "clear_keys", one, handle.writer)
         yield "entry_clear", (one,)
+        if not asset:
+            yield "intent_drop_all", (one,)
 
 
 def _log_clear(handle: Handle, owner: int, environment: Environment) -> Operation[None]:

@@ -50,6 +50,7 @@ def set_aside(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bo
         return 0
     count = yield "change_all_keys", (event, "task", cause, owner, writer)
     yield "entry_clear", (owner,)
+    yield "intent_drop_all", (owner,)
     return int(count)
 
 
@@ -282,6 +283,7 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     else:
         yield "change_all_keys", (event, "task", again, instance.id, call.writer)
         yield "entry_clear", (instance.id,)
+        yield "intent_reopen", (instance.id,)
     restored = 0
     for row in rows:
         yield "entry_delete", (instance.id, row[4])  # an expired row may be in the way
@@ -329,7 +331,15 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
         yield "incarnation_replace", (hash_, incarnation)
     targets = yield "instances_of_run", (run,)
     for number, *_ in targets:
-        for statement in ("entry_clear", "result_delete", "staged_drop", "change_forget", "instance_delete", "owner_delete"):
+        for statement in (
+            "entry_clear",
+            "intent_delete",
+            "result_delete",
+            "staged_drop",
+            "change_forget",
+            "instance_delete",
+            "owner_delete",
+        ):
             yield statement, (number,)
     yield "expansion_forget", (run,)
     yield "outcome_drop", (run,)

@@ -37,6 +37,7 @@ _PAGES = {
     "asset_entry": _Page("transfer_asset_entries", (0, "", 0), 3),
     "change": _Page("transfer_changes", (0,), 0),
     "result": _Page("transfer_results", (0,), 1),
+    "intent": _Page("transfer_intents", (0, "", 0), 3),
     "replaced": _Page("transfer_replaced", (b"", ""), 2),
 }
 _HOLDINGS = ("runs", "assets", "entries", "changes", "results", "incarnations")
@@ -86,6 +87,7 @@ _INSERTS = {
     "task_entry": "transfer_entry",
     "asset_entry": "transfer_entry",
     "result": "transfer_result",
+    "intent": "transfer_intent",
     "replaced": "transfer_replace",
 }
 _PREPARE: dict[str, Callable[[Row], Row]] = {
@@ -95,6 +97,7 @@ _PREPARE: dict[str, Callable[[Row], Row]] = {
     "task_entry": lambda row: (_task(row), *row[4:]),
     "asset_entry": lambda row: (asset_hash(*row[:2]), *row[2:]),
     "result": lambda row: (_task(row), *row[4:]),
+    "intent": lambda row: (_task(row), *row[4:]),
     "replaced": lambda row: (bytes.fromhex(row[0]), *row[1:]),
 }
 

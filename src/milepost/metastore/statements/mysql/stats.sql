@@ -11,6 +11,7 @@ SELECT
     (SELECT count(*) FROM milepost_assets),
     (SELECT count(*) FROM milepost_changes),
     (SELECT count(*) FROM milepost_results),
+    (SELECT count(*) FROM milepost_intents),
     (SELECT max(latest) FROM (
         SELECT max(updated_at) AS latest FROM milepost_runs
         UNION ALL SELECT max(updated_at) FROM milepost_instances
@@ -18,4 +19,5 @@ SELECT
         UNION ALL SELECT max(updated_at) FROM milepost_assets
         UNION ALL SELECT max(at) FROM milepost_changes
         UNION ALL SELECT max(created_at) FROM milepost_results
+        UNION ALL SELECT max(updated_at) FROM milepost_intents
     ) AS all_tables)

@@ -51,6 +51,14 @@ SELECT v.owner_id, r.dag_id, r.run_id, i.task_id, i.map_index, v.created_at, v.v
 FROM milepost_results AS v LEFT JOIN milepost_instances AS i ON i.id = v.owner_id LEFT JOIN milepost_runs AS r ON r.id = i.run
 WHERE v.owner_id > :after ORDER BY v.owner_id LIMIT :limit
 
+-- transfer_intents(owner, key, blob, limit)
+-- A page of intents.
+SELECT n.owner_id, n.`key`, 0, r.dag_id, r.run_id, i.task_id, i.map_index, n.`key`, n.submission, n.generation, n.token,
+    n.state, n.job, n.params, n.version, n.writer, n.created_at, n.updated_at
+FROM milepost_intents AS n FORCE INDEX (PRIMARY) LEFT JOIN milepost_instances AS i ON i.id = n.owner_id LEFT JOIN milepost_runs AS r ON r.id = i.run
+WHERE ((n.owner_id = :owner AND n.`key` > :key) OR n.owner_id > :owner) AND :blob = 0
+ORDER BY n.owner_id, n.`key` LIMIT :limit
+
 -- transfer_replaced(hash, incarnation, limit)
 -- A page of replaced incarnations. Their runs may be gone, so that a hash is all that names them.
 SELECT lower(hex(run_hash)), incarnation, lower(hex(run_hash)), incarnation, replaced_at FROM milepost_replaced_incarnations
@@ -118,6 +126,16 @@ UPDATE milepost_changes SET event = id WHERE id = :id
 -- Record a result.
 INSERT INTO milepost_results (owner_id, created_at, value)
 VALUES {((SELECT id FROM milepost_instances WHERE hash = :hash), :created_at, :value)}
+
+-- transfer_intent!(hash, key, submission, generation, token, state, job, params, version, writer, created_at, updated_at |)
+-- Record an intent.
+INSERT INTO milepost_intents (
+    owner_id, `key`, submission, generation, token, state, job, params, version, writer, created_at, updated_at
+)
+VALUES {(
+    (SELECT id FROM milepost_instances WHERE hash = :hash),
+    :key, :submission, :generation, :token, :state, :job, :params, :version, :writer, :created_at, :updated_at
+)}
 
 -- transfer_replace!(hash, incarnation, replaced_at |)
 -- Record a replaced incarnation.

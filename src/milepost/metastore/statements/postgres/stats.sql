@@ -11,6 +11,7 @@ SELECT
     (SELECT count(*) FROM milepost.assets),
     (SELECT count(*) FROM milepost.changes),
     (SELECT count(*) FROM milepost.results),
+    (SELECT count(*) FROM milepost.intents),
     (SELECT max(latest) FROM (
         SELECT max(updated_at) AS latest FROM milepost.runs
         UNION ALL SELECT max(updated_at) FROM milepost.instances
@@ -18,4 +19,5 @@ SELECT
         UNION ALL SELECT max(updated_at) FROM milepost.assets
         UNION ALL SELECT max(at) FROM milepost.changes
         UNION ALL SELECT max(created_at) FROM milepost.results
+        UNION ALL SELECT max(updated_at) FROM milepost.intents
     ) AS all_tables)

@@ -10,6 +10,7 @@ SELECT
     (SELECT count(*) FROM assets),
     (SELECT count(*) FROM changes),
     (SELECT count(*) FROM results),
+    (SELECT count(*) FROM intents),
     (SELECT max(latest) FROM (
         SELECT max(updated_at) AS latest FROM runs
         UNION ALL SELECT max(updated_at) FROM instances
@@ -17,4 +18,5 @@ SELECT
         UNION ALL SELECT max(updated_at) FROM assets
         UNION ALL SELECT max(at) FROM changes
         UNION ALL SELECT max(created_at) FROM results
+        UNION ALL SELECT max(updated_at) FROM intents
     ))

@@ -51,6 +51,14 @@ SELECT v.owner_id, r.dag_id, r.run_id, i.task_id, i.map_index, v.created_at, v.v
 FROM results AS v LEFT JOIN instances AS i ON i.id = v.owner_id LEFT JOIN runs AS r ON r.id = i.run
 WHERE v.owner_id > :after ORDER BY v.owner_id LIMIT :limit
 
+-- transfer_intents(owner, key, blob, limit)
+-- A page of intents.
+SELECT n.owner_id, n.key, typeof(n.key) = 'blob', r.dag_id, r.run_id, i.task_id, i.map_index, n.key, n.submission, n.generation, n.token,
+    n.state, n.job, n.params, n.version, n.writer, n.created_at, n.updated_at
+FROM intents AS n LEFT JOIN instances AS i ON i.id = n.owner_id LEFT JOIN runs AS r ON r.id = i.run
+WHERE (n.owner_id, n.key) > (:owner, CASE WHEN :blob THEN CAST(:key AS BLOB) ELSE CAST(:key AS TEXT) END)
+ORDER BY n.owner_id, n.key LIMIT :limit
+
 -- transfer_replaced(hash, incarnation, limit)
 -- A page of replaced incarnations. Their runs may be gone, so that a hash is all that names them.
 SELECT lower(hex(run_hash)), incarnation, lower(hex(run_hash)), incarnation, replaced_at FROM replaced_incarnations
@@ -117,6 +125,16 @@ UPDATE changes SET event = id WHERE id = :id
 -- Record a result.
 INSERT INTO results (owner_id, created_at, value)
 VALUES {((SELECT id FROM instances WHERE hash = :hash), :created_at, :value)}
+
+-- transfer_intent!(hash, key, submission, generation, token, state, job, params, version, writer, created_at, updated_at |)
+-- Record an intent.
+INSERT INTO intents (
+    owner_id, key, submission, generation, token, state, job, params, version, writer, created_at, updated_at
+)
+VALUES {(
+    (SELECT id FROM instances WHERE hash = :hash),
+    :key, :submission, :generation, :token, :state, :job, :params, :version, :writer, :created_at, :updated_at
+)}
 
 -- transfer_replace!(hash, incarnation, replaced_at |)
 -- Record a replaced incarnation.

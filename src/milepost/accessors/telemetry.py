@@ -1,0 +1,53 @@
+"""OpenTelemetry, where its API is installed: a span and a count for each decision about an external job."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from milepost.program import Program
+from milepost.scopes import Scope, TaskScope
+from milepost.submission import JobDecision, shown
+
+__all__ = ["observed"]
+
+
+@cache
+def _instruments() -> tuple[Any, Any] | None:
+    """Return the tracer and the counter, or `None` where there is no OpenTelemetry. Looked for once, at the first job."""
+    try:
+        from opentelemetry import metrics, trace
+    except ImportError:
+        return None
+    counter = metrics.get_meter("milepost").create_counter(
+        "milepost.job.decisions", unit="{decision}", description="Decisions about external jobs, by what was decided."
+    )
+    return trace.get_tracer("milepost"), counter
+
+
+def observed(program: Program[JobDecision], scope: Scope, key: str) -> Program[JobDecision]:
+    """Run a program that decides about a job inside a span, and count the decision."""
+    instruments = _instruments()
+    if instruments is None:
+        return program
+    return _observed(program, scope, key, *instruments)
+
+
+def _observed(program: Program[JobDecision], scope: Scope, key: str, tracer: Any, counter: Any) -> Program[JobDecision]:
+    attributes: dict[str, Any] = {"milepost.key": key}
+    if isinstance(scope, TaskScope):
+        attributes |= {
+            "milepost.dag_id": scope.dag_id,
+            "milepost.run_id": scope.run_id,
+            "milepost.task_id": scope.task_id,
+            "milepost.map_index": scope.map_index,
+        }
+    with tracer.start_as_current_span("milepost.job", attributes=attributes) as span:
+        decision = yield from program
+        counted = {"milepost.decision": decision.action, "milepost.dag_id": str(attributes.get("milepost.dag_id"))}
+        counter.add(1, counted)
+        span.set_attribute("milepost.decision", decision.action)
+        span.set_attribute("milepost.job_id", shown(decision.job_id))
+        if decision.submission is not None:
+            span.set_attribute("milepost.submission", decision.submission)
+        return decision
