@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -43,6 +44,10 @@ MAPPED = [TaskScope("dag", "run", "mapped", index) for index in (1, 0)]
 GONE = TaskScope("gone", "run", "task")
 
 
+def _cut_off(_: str) -> str:
+    raise TimeoutError
+
+
 def fill(store: Any, clock: ManualClock) -> None:
     """Put everything into a store that it can hold."""
     store.task_store(TaskScope("other", "first", "task")).set("by", "python")
@@ -58,6 +63,9 @@ def fill(store: Any, clock: ManualClock) -> None:
     task.set("expired", 1, retention=timedelta(seconds=1))
     task.set("later", 2, retention=timedelta(days=400))
     task.set("never", 3, retention=NEVER_EXPIRE)
+    task.submit_once("job é", lambda token: {"id": token}, params={"ä": [1, None], "b": 2})
+    with suppress(TimeoutError):
+        task.submit_once("cut off", _cut_off)
     store.runs.put_result(TASK, 2, json.dumps(["\0", "😀"], ensure_ascii=False))
     for writer in (Writer("cli"), Writer("api", user="ä:b"), Writer("watcher")):
         person = as_writer(store, writer)

@@ -86,9 +86,11 @@ class JobRequest(NamedTuple):
             TypeError: A function is none, or the key or a parameter is of a type that cannot be stored.
             ValueError: A choice is none of those there are, or the key or a parameter cannot be stored.
         """
-        for name, function in (("submit", submit), ("find", find), ("status", status), ("cancel", cancel)):
-            if not (callable(function) or (function is None and name != "submit")):
-                raise UnsupportedTypeError(f"{name} takes a function, not {type(function).__name__}")
+        if not callable(submit):
+            raise UnsupportedTypeError(f"submit takes a function, not {type(submit).__name__}")
+        for name, function in (("find", find), ("status", status), ("cancel", cancel)):
+            if function is not None and not callable(function):
+                raise UnsupportedTypeError(f"{name} takes a function or None, not {type(function).__name__}")
         return cls(
             check_key(key),
             submit,

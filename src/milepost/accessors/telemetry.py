@@ -16,13 +16,14 @@ __all__ = ["observed"]
 def _instruments() -> tuple[Any, Any] | None:
     """Return the tracer and the counter, or `None` where there is no OpenTelemetry. Looked for once, at the first job."""
     try:
-        from opentelemetry import metrics, trace
+        from opentelemetry.metrics import get_meter
+        from opentelemetry.trace import get_tracer
     except ImportError:
         return None
-    counter = metrics.get_meter("milepost").create_counter(
+    counter = get_meter("milepost").create_counter(
         "milepost.job.decisions", unit="{decision}", description="Decisions about external jobs, by what was decided."
     )
-    return trace.get_tracer("milepost"), counter
+    return get_tracer("milepost"), counter
 
 
 def observed(program: Program[JobDecision], scope: Scope, key: str) -> Program[JobDecision]:

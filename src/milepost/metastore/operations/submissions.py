@@ -17,6 +17,7 @@ from milepost.submission import DROPPED, KNOWN, OPEN, Intent, token_of
 __all__ = ["intend", "keep", "read"]
 
 _WIDTH = len(Intent._fields)
+_STATES = (OPEN, KNOWN, DROPPED)
 
 
 def _intent(key: str, row: Sequence[Any]) -> Intent | None:
@@ -28,18 +29,15 @@ def _intent(key: str, row: Sequence[Any]) -> Intent | None:
     if row[0] is None:
         return None
     intent = Intent(*row[:_WIDTH])
-    numbers, texts = (intent.submission,), (intent.token, intent.version)
-    whole = all(type(one) is int for one in numbers) and all(type(one) is str for one in texts)
-    if not whole or intent.state not in (OPEN, KNOWN, DROPPED) or not _readable(intent.params):
+    texts = (intent.token, intent.version)
+    if type(intent.submission) is not int or not all(type(text) is str for text in texts) or intent.state not in _STATES:
         raise DamagedEntryError(key, "what is recorded of its job cannot be read")
-    return intent
+    return intent if _readable(intent.params) else intent._replace(params=None)
 
 
 def _readable(params: Any) -> bool:
-    if params is None:
-        return True
     try:
-        return isinstance(json.loads(params), dict)
+        return params is None or isinstance(json.loads(params), dict)
     except (ValueError, TypeError, RecursionError):
         return False
 
