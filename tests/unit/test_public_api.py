@@ -11,6 +11,7 @@ import milepost
 
 EXPECTED = [
     "NEVER_EXPIRE",
+    "NOT_FOUND",
     "Archive",
     "ArchiveNotFoundError",
     "Asset",
@@ -44,6 +45,8 @@ EXPECTED = [
     "Instances",
     "InvalidKeyError",
     "InvalidValueError",
+    "JobConflictError",
+    "JobDecision",
     "ManualClock",
     "Metastore",
     "MetastoreStateBackend",
@@ -54,6 +57,7 @@ EXPECTED = [
     "OutcomeUnknownError",
     "PastEntry",
     "PastRunView",
+    "ResumableJobMixin",
     "RunHeldError",
     "RunNotFoundError",
     "RunEvent",

@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from milepost import Asset, Store, TaskScope, connect
+from milepost.transfer import rows
 from tests.integration.cli.conftest import ONE, Cli
 
-COUNTS = {"run": 1, "instance": 1, "asset": 1, "task_entry": 2, "asset_entry": 1, "change": 1, "result": 0, "replaced": 0}
+COUNTS = dict.fromkeys(rows.FIELDS, 0) | {
+    "run": 1,
+    "instance": 1,
+    "asset": 1,
+    "task_entry": 2,
+    "asset_entry": 1,
+    "change": 1,
+}
 
 
 def _fill(store: Store) -> None:
