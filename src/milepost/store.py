@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Coroutine, Generator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ def connect(
     return Store(metastore, loaded, writer)
 
 
-async def aconnect(
+def aconnect(
     url: str | None = None,
     *,
     clock: Clock | None = None,
@@ -83,11 +84,52 @@ async def aconnect(
     upgrade: bool = True,
     migrate: bool = False,
     **settings: Any,
-) -> Store:
-    """Open a store without blocking the event loop; as `connect`."""
+) -> Opening:
+    """Open a store without blocking the event loop; as `connect`.
+
+    Returns:
+        What to wait for: ``store = await aconnect(…)``, or ``async with aconnect(…) as store:``, which closes it too.
+    """
     import asyncio
 
-    return await asyncio.to_thread(connect, url, clock=clock, writer=writer, upgrade=upgrade, migrate=migrate, **settings)
+    options: dict[str, Any] = {"clock": clock, "writer": writer, "upgrade": upgrade, "migrate": migrate, **settings}
+    return Opening(asyncio.to_thread(connect, url, **options))
+
+
+class Opening(Coroutine[Any, Any, "Store"]):
+    """A store that is being opened: a coroutine and an asynchronous context manager. What `aconnect` returns.
+
+    .. versionadded:: 0.1
+    """
+
+    def __init__(self, opening: Coroutine[Any, Any, Store]) -> None:
+        self._opening = opening
+        self._store: Store | None = None
+
+    def send(self, value: Any, /) -> Any:
+        """Go on, as a coroutine."""
+        return self._opening.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with an exception, as a coroutine."""
+        return self._opening.throw(*error)
+
+    def close(self) -> None:
+        """Give up, as a coroutine."""
+        self._opening.close()
+
+    def __await__(self) -> Generator[Any, Any, Store]:
+        return self._opening.__await__()
+
+    async def __aenter__(self) -> Store:
+        self._store = await self._opening
+        return self._store
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.aclose()
 
 
 def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Metastore:

@@ -15,7 +15,7 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if "build" not in path.parts)
 _FENCE = re.compile(r"^(?:<!-- (?P<mark>.*?) -->\n)?```(?P<kind>[a-z]+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from run to run, and what stands for it.
 _VARYING = (
-    (r"\d{4}\\?-\d\d\\?-\d\d \d\d:\d\d:\d\d\\?[+-]\d\d:\d\d", r"\\S+ \\S+"),
+    (r"\d{4}\\?-\d\d\\?-\d\d\\? \d\d:\d\d:\d\d\\?[+-]\d\d:\d\d", r"\\S+ \\S+"),
     (r"\d\d:\d\d:\d\d", r"\\d\\d:\\d\\d:\\d\\d"),
     (r"\d+\\\.\d\d\\ s", r"\\d+\\.\\d\\d\\ s"),
     (r"job\\ \d+", r"job\\ \\d+"),

@@ -11,9 +11,10 @@ import typer
 
 from milepost import __version__
 from milepost.cli import asset_store, configuration, doctor, maintenance, run, runs, task_store, transfer
-from milepost.cli.common import fail, say
+from milepost.cli.common import OutputError, fail, flush, say
 from milepost.cli.exits import Exit, exit_of
 from milepost.errors import ConfigurationError, MilepostError
+from milepost.streams import discard
 
 __all__ = ["app", "main"]
 
@@ -61,15 +62,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: By default those of the process.
     """
     _settle_streams()
-    code = _run(_process_arguments() if arguments is None else list(arguments))
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = _reader_gone()
-    except OSError as error:
-        # Python would try again at exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        fail(f"cannot write the output: {error.strerror or error}")
+        code = _run(_process_arguments() if arguments is None else list(arguments))
+        flush()
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise  # otherwise it is what Click makes of a closed pipe
+        # The reader has gone, as in `milepost … | head`. Nothing more can be said; the code is the shell's for that.
+        code = 128 + 13
+        discard(sys.stdout)
+        discard(sys.stderr)
+    except OutputError as error:
+        discard(sys.stdout)  # Python would try again at exit, and complain
+        fail(str(error))
         code = Exit.USAGE
     sys.exit(code)
 
@@ -90,12 +95,6 @@ def _process_arguments() -> list[str]:
     return [os.fsencode(argument).decode("utf-8", "surrogateescape") for argument in sys.argv[1:]]
 
 
-def _reader_gone() -> int:
-    """The reader has gone, as in `milepost … | head`. Nothing more can be said; the code is the shell's for that."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + 13
-
-
 def _run(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, prog_name="milepost", standalone_mode=False)
@@ -108,8 +107,8 @@ def _run(arguments: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         fail("stopped")
         return 130
-    except BrokenPipeError:
-        return _reader_gone()
+    except (BrokenPipeError, OutputError):
+        raise
     except MilepostError as error:
         if os.environ.get("MILEPOST_DEBUG"):
             raise

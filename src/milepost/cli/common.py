@@ -18,16 +18,19 @@ from milepost import NEVER_EXPIRE, Store, TaskScope, Writer, connect
 from milepost.config import load_settings
 from milepost.errors import InstanceNotFoundError, InvalidValueError, MilepostError, RunHeldError, StoreUnreachableError
 from milepost.store import sqlite_path
+from milepost.streams import discard
 from milepost.values import loads_strict
 
 __all__ = [
     "AsJson",
     "MapIndex",
+    "OutputError",
     "Url",
     "advise",
     "at_least_one",
     "data",
     "fail",
+    "flush",
     "is_there",
     "known_instance",
     "open_store",
@@ -126,14 +129,38 @@ def advise(kind: type[MilepostError], advice: str) -> Iterator[None]:
         raise
 
 
+class OutputError(Exception):
+    """Standard output takes no more, and not because its reader has gone: the disk is full, say."""
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write the output: {error.strerror or error}") from error
+
+
 def say(text: str = "") -> None:
     """Print a line on standard output."""
-    sys.stdout.write(text + "\n")
+    with _output():
+        sys.stdout.write(text + "\n")
+
+
+def flush() -> None:
+    """Have all that was said written."""
+    with _output():
+        sys.stdout.flush()
 
 
 def fail(text: str) -> None:
-    """Print one line on standard error."""
-    sys.stderr.write(f"milepost: {' '.join(text.splitlines())}\n")
+    """Print one line on standard error, if anybody takes it."""
+    try:
+        sys.stderr.write(f"milepost: {' '.join(text.splitlines())}\n")
+    except OSError:
+        discard(sys.stderr)  # the exit code says it, too
 
 
 def data(thing: Any) -> Any:

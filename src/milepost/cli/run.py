@@ -33,6 +33,7 @@ def run(
         list[str] | None, typer.Option("--clear", metavar="TASK", help="Start this task over first; may be repeated.")
     ] = None,
     keep_state: Annotated[bool, typer.Option("--keep-state", help="With --clear: keep the keys.")] = False,
+    downstream: Annotated[bool, typer.Option("--downstream", help="With --clear: the tasks after it, too.")] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> int:
@@ -53,6 +54,7 @@ def run(
         url=url,
         clear=tuple(clear or ()),
         keep_state=keep_state,
+        downstream=downstream,
         as_json=as_json,
     )
 

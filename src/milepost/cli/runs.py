@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
@@ -199,7 +201,11 @@ def clear(
             for scope in scopes:
                 store.instances.clear(scope, keep=keep)
             count = len(scopes)
+        others = {one.scope.task_id for one in store.instances.list(dag, run) if one.state in ("success", "skipped")}
     say(f"{count} task instance{'' if count == 1 else 's'} cleared")
+    if others - {task}:
+        again = shlex.join(["--run-id", run, "--clear", task or "TASK", "--downstream"])
+        say(f"finished tasks that come after it are not run again; `milepost run FILE {again}` clears them, too")
 
 
 @app.command("delete")
@@ -217,6 +223,8 @@ def delete(
         if store.runs.get(dag, run) is None:
             raise RunNotFoundError(f"no run {dag}/{run} is recorded")
         if not yes:
+            if not sys.stdin.isatty():
+                raise typer.BadParameter("to delete a run where nobody can be asked, say --yes")
             typer.confirm(f"Delete {dag}/{run} and all its task state?", abort=True)
         count = store.instances.delete_run(dag, run)
     say(f"run deleted with {count} task instance{'' if count == 1 else 's'}")

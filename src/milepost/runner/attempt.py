@@ -69,7 +69,7 @@ def main() -> int:
         with connect(**spec.settings) as store:
             return _Attempt(spec, store, dag, task).run()
     except StoreError as error:
-        _say(f"task {spec.task_id}: {error}")
+        _say(f"task {_name(spec)}: {error}")
         _tell(spec, "error", str(error))
         return ExitCode.STORE
 
@@ -106,7 +106,7 @@ def _tell(spec: AttemptSpec, what: str, text: str) -> None:
 
 
 def _not_started(spec: AttemptSpec, reason: str) -> int:
-    _say(f"task {spec.task_id}: {reason}")
+    _say(f"task {_name(spec)}: {reason}")
     _tell(spec, "error", reason)
     return ExitCode.NOT_STARTED
 
@@ -131,7 +131,7 @@ class _Attempt:
             mapped = self._mapped()
             opened = open_attempt(self.store, self.scope, self.spec.attempt, self.task, mapped, self.spec.incarnation)
         except StaleAttemptError as error:
-            _say(f"task {self.spec.task_id}: {error}")
+            _say(f"task {_name(self.spec)}: {error}")
             return ExitCode.STALE
         except StoreError:
             raise
@@ -222,12 +222,12 @@ class _Attempt:
                 self._report(state, error)
             except Exception as failure:  # noqa: BLE001 - the task may have closed or broken whatever it is shown on
                 with contextlib.suppress(OSError):
-                    os.write(2, f"task {self.spec.task_id}: {state}; it cannot be shown why: {failure!r}\n".encode())
+                    os.write(2, f"task {_name(self.spec)}: {state}; it cannot be shown why: {failure!r}\n".encode())
         return code
 
     def _report(self, state: str, error: BaseException) -> None:
         if state == "skipped":
-            _say(f"task {self.spec.task_id}: skipped{f': {error}' if str(error) else ''}")
+            _say(f"task {_name(self.spec)}: skipped{f': {error}' if str(error) else ''}")
         else:
             _show(self.spec, error)
             _tell(self.spec, "error", _one_line(error))
@@ -237,7 +237,7 @@ class _Attempt:
         try:
             self.store.instances.finish(self.scope, spec.attempt, state, incarnation=spec.incarnation, error=error)
         except (StaleAttemptError, InstanceNotFoundError) as stale:
-            _say(f"task {spec.task_id}: {stale}")
+            _say(f"task {_name(spec)}: {stale}")
             return ExitCode.STALE
         return code
 
@@ -289,19 +289,33 @@ def _show(spec: AttemptSpec, error: BaseException) -> None:
     """Print an exception with the user's part of the traceback."""
     import traceback
 
-    _say(f"task {spec.task_id}, attempt {spec.attempt}:")
-    shown = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    _say("".join(shown).rstrip())
+    _say(f"task {_name(spec)}, attempt {spec.attempt}:")
+    if not os.environ.get("MILEPOST_DEBUG"):
+        _keep_users_part(error)
+    _say("".join(traceback.format_exception(error)).rstrip())
+
+
+def _name(spec: AttemptSpec) -> str:
+    return spec.task_id if spec.map_index < 0 else f"{spec.task_id}[{spec.map_index}]"
+
+
+def _keep_users_part(error: BaseException | None) -> None:
+    """Cut what leads to the user's code off the traceback of an exception, and of those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _users_part(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame on that is neither Milepost's nor the event loop's; or all of it."""
+    """Return the traceback from the first frame on that is neither Milepost's nor the event loop's; perhaps none of it."""
     package = __file__.removesuffix("runner/attempt.py")
     ours = (package, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))  # noqa: PTH118, PTH120 - text to compare
     part = trace
     while part is not None and part.tb_frame.f_code.co_filename.startswith(ours):
         part = part.tb_next
-    return part if part is not None else trace
+    return part
 
 
 if __name__ == "__main__":

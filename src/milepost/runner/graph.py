@@ -8,9 +8,11 @@ from milepost.runner.plan import Node
 from milepost.sdk.mapped import MappedTask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from milepost.sdk.dag import DAG
 
-__all__ = ["nodes_of"]
+__all__ = ["after_all", "nodes_of"]
 
 
 def nodes_of(dag: DAG) -> list[Node]:
@@ -30,3 +32,13 @@ def nodes_of(dag: DAG) -> list[Node]:
             )
         )
     return nodes
+
+
+def after_all(dag: DAG, task_ids: Iterable[str]) -> list[str]:
+    """Return the tasks that come after any of these, in the DAG's order."""
+    named = set(task_ids)
+    found = set(named)
+    for task in dag.ordered():
+        if not found.isdisjoint(task.upstream_task_ids):
+            found.add(task.task_id)
+    return [task.task_id for task in dag.ordered() if task.task_id in found - named]

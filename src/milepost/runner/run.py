@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from milepost.errors import DamagedStoreError, InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
 from milepost.runner.errors import DagLoadError, RunnerUsageError
+from milepost.runner.graph import after_all
 from milepost.runner.holder import Hold
 from milepost.runner.load import choose_dag, load_dags
 from milepost.runner.progress import make_display, row_of
 from milepost.store import connect
+from milepost.streams import steady_streams
 from milepost.values import encode, loads_strict
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ def run_file(
     settings: Mapping[str, Any] | None = None,
     clear: Sequence[str] = (),
     keep_state: bool = False,
+    downstream: bool = False,
     as_json: bool = False,
 ) -> int:
     """Run a DAG of a file, or go on with a run of it, and show how it goes.
@@ -54,7 +57,10 @@ def run_file(
         settings: Options of ``[state_store]``.
         clear: Tasks of an existing run to start over first, with all their mapped instances.
         keep_state: Whether clearing leaves their task-store keys in place.
+        downstream: Whether to start over the tasks after those to clear, too.
         as_json: Whether standard output is for the summary as JSON alone.
+
+    A closed pipe or terminal ends the output, not the run.
 
     Returns:
         The exit code: 0 the run succeeded (now or before), 1 it failed, 2 the file or the arguments are wrong, 4 there is
@@ -66,33 +72,53 @@ def run_file(
     .. versionadded:: 0.1
     """
     search_path = list(sys.path)
-    try:
-        given = _read_params(params)
-        _check_usage(run_id, workers, clear)
-        dag = choose_dag(load_dags(path), dag_id, path)
-        _check_tasks(dag, clear)
-        with connect(url, **(settings or {})) as store:
-            _check_store(store)
-            command = _Command(store, dag, os.path.abspath(os.fspath(path)), given, search_path)  # noqa: PTH100
-            return command.run(run_id, clear, keep_state=keep_state, workers=workers, as_json=as_json)
-    except (DagLoadError, RunnerUsageError) as error:
-        return _fail(error, 2)
-    except RunNotFoundError as error:
-        return _fail(error, 4)
-    except RunHeldError as error:
-        return _fail(error, 5)
+    with steady_streams():
+        try:
+            given = _read_params(params)
+            _check_usage(run_id, workers, clear, more=keep_state or downstream)
+            dag = choose_dag(load_dags(path), dag_id, path)
+            _check_tasks(dag, clear)
+            with connect(url, **(settings or {})) as store:
+                _check_store(store)
+                command = _Command(store, dag, os.path.abspath(os.fspath(path)), given, search_path)  # noqa: PTH100
+                wanted = _Clearing(clear, keep_state=keep_state, downstream=downstream)
+                return command.run(run_id, wanted, workers=workers, as_json=as_json)
+        except (DagLoadError, RunnerUsageError) as error:
+            return _fail(error, 2)
+        except RunNotFoundError as error:
+            return _fail(error, 4)
+        except RunHeldError as error:
+            return _fail(error, 5)
 
 
-def _check_usage(run_id: str | None, workers: int, clear: Sequence[str]) -> None:
+class _Clearing(NamedTuple):
+    """What is to be started over.
+
+    Args:
+        tasks: The tasks.
+        keep_state: Whether their keys stay.
+        downstream: Whether the tasks after them are meant, too.
+    """
+
+    tasks: Sequence[str]
+    keep_state: bool
+    downstream: bool
+
+
+def _check_usage(run_id: str | None, workers: int, clear: Sequence[str], *, more: bool) -> None:
     if sys.platform == "win32":
         raise RunnerUsageError("the local runner needs Linux or macOS; on Windows only the stores work")
     if workers < 1:
         raise RunnerUsageError(f"workers must be 1 or more, not {workers}")
     if clear and run_id is None:
         raise RunnerUsageError("to clear tasks, name the run: --run-id")
+    if more and not clear:
+        raise RunnerUsageError("--keep-state and --downstream say how to clear: name a task with --clear")
 
 
 def _check_tasks(dag: DAG, clear: Sequence[str]) -> None:
+    if not dag.task_dict:
+        raise DagLoadError(f"{dag.where}: DAG {dag.dag_id!r} has no tasks")
     for task_id in clear:
         if task_id not in dag.task_dict:
             names = ", ".join(dag.task_ids)
@@ -105,6 +131,8 @@ def _check_store(store: Store) -> None:
 
 
 def _fail(error: Exception, code: int) -> int:
+    if os.environ.get("MILEPOST_DEBUG"):
+        raise error
     sys.stderr.write(f"milepost: {error}\n")
     return code
 
@@ -145,31 +173,31 @@ class _Command:
         self.params = params
         self.search_path = search_path
 
-    def run(self, run_id: str | None, clear: Sequence[str], *, keep_state: bool, workers: int, as_json: bool) -> int:
+    def run(self, run_id: str | None, wanted: _Clearing, *, workers: int, as_json: bool) -> int:
         """Take the run, drive it, record its end."""
         from milepost.runner.runner import Runner  # not on Windows, where it cannot be imported
 
         now = datetime.now(timezone.utc)
         run_id = run_id if run_id is not None else f"manual__{now.isoformat()}"
         known = self.store.runs.get(self.dag.dag_id, run_id)
-        if clear and known is None:
+        if wanted.tasks and known is None:
             raise RunNotFoundError(f"no run {self.dag.dag_id}/{run_id} is recorded")
         if known is not None:
             self._refuse_damage(known)
         self._check_params(known)
         finished = known is not None and known.state == "success"
-        if finished and clear:
-            # A run that has succeeded cannot be taken; the clear makes it unfinished.
-            self._clear(run_id, clear, keep_state)
-        hold = Hold(self.store, self.dag.dag_id, run_id)
         display = make_display(as_json=as_json)
+        if finished and wanted.tasks:
+            # A run that has succeeded cannot be taken; the clear makes it unfinished.
+            self._clear(run_id, wanted, display)
+        hold = Hold(self.store, self.dag.dag_id, run_id)
         run = hold.take(known, params=encode(self.params or {}, 0), logical_date=now)
         if run.state == "success":
             self._say_finished(run, display)
             return 0
         try:
-            if clear and not finished:
-                self._clear(run_id, clear, keep_state)
+            if not finished:
+                self._clear(run_id, wanted, display)
             runner = Runner(
                 self.store,
                 self.dag,
@@ -216,10 +244,16 @@ class _Command:
             display.note(f"collection after the run: {error}")
         return 0 if state == "success" else 1
 
-    def _clear(self, run_id: str, tasks: Sequence[str], keep_state: bool) -> None:
-        for task_id in tasks:
+    def _clear(self, run_id: str, wanted: _Clearing, display: Display) -> None:
+        """Start tasks over, and say what was left as it is although it comes after them."""
+        after = after_all(self.dag, wanted.tasks)
+        for task_id in [*wanted.tasks, *(after if wanted.downstream else ())]:
             for record in self.store.instances.list(self.dag.dag_id, run_id, task_id):
-                self.store.instances.clear(record.scope, keep=True if keep_state else None)
+                self.store.instances.clear(record.scope, keep=True if wanted.keep_state else None)
+        records = self.store.instances.list(self.dag.dag_id, run_id)
+        finished = {record.scope.task_id for record in records if record.state in {"success", "skipped"}}
+        if kept := [task_id for task_id in after if task_id in finished]:
+            display.note(f"finished tasks after these are not run again: {', '.join(kept)}; --downstream clears them, too")
 
     def _refuse_damage(self, run: RunRecord) -> None:
         """Refuse a run whose record cannot be trusted to say what is finished.

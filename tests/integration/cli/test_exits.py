@@ -363,3 +363,41 @@ def test_two_assets_of_one_name(cli: Cli, store: Store) -> None:
         store.asset_store(Asset("orders", "s3://old")).keys() == store.asset_store(Asset("orders", "s3://new")).keys() == []
     )
     cli("asset-store", "get", "orders", "w", "--uri", "s3://none", code=4)
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [(("task-store", "list", *ONE), 141), (("runs", "--help"), 141), (("task-store", "get", *ONE, "none"), 4), ((), 141)],
+    ids=["list", "help", "error", "no arguments"],
+)
+def test_a_reader_that_has_gone(cli: Cli, task: Any, args: tuple[str, ...], code: int) -> None:
+    """Where nobody reads standard output and standard error, a command ends quietly: 141, or the code of its error."""
+    task.set_many({f"key {number}": "x" * 1000 for number in range(200)})
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*PROGRAM, *args], stdout=writing, stderr=writing, env=cli.environment, timeout=60)
+    os.close(writing)
+    assert done.returncode == code
+
+
+def test_output_that_cannot_be_written(cli: Cli, task: Any, require: Require) -> None:
+    """2: a full disk behind standard output is one line, however much there is to write."""
+    require("/dev/full", Path("/dev/full").exists())
+    task.set_many({f"key {number}": "x" * 1000 for number in range(200)})
+    for args in (("task-store", "list", *ONE), ("runs", "list")):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run([*PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, env=cli.environment, timeout=60)
+        assert done.returncode == 2
+        assert done.stderr == b"milepost: cannot write the output: No space left on device\n"
+
+
+def test_what_a_clear_leaves_as_it_is(cli: Cli, store: Store) -> None:
+    """`runs clear` of a task says that finished tasks stay as they are, and how to clear those after it."""
+    for name in ("load", "report"):
+        scope = TaskScope("d", "r 1", name)
+        store.instances.open(scope, 1)
+        store.instances.finish(scope, 1, "success")
+    said = cli("runs", "clear", "d", "r 1", "load").out.splitlines()
+    assert said[0] == "1 task instance cleared"
+    assert "`milepost run FILE --run-id 'r 1' --clear load --downstream`" in said[1]
+    assert cli("runs", "clear", "d", "r 1").out == "2 task instances cleared\n"
