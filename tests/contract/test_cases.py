@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost import NEVER_EXPIRE, Asset, AssetScope, ConfigurationError, ManualClock, TaskScope
+from milepost import NEVER_EXPIRE, Asset, ConfigurationError, ManualClock, TaskScope
 from tests.contract.conftest import SCOPE, Make, sql
 
 DAY = timedelta(days=1)
@@ -39,9 +39,9 @@ def test_s11_task_ids_and_assets_that_some_databases_take_for_one(store: Any) ->
     names = ["A", "a", "e", "é", "e\u0301", "ss", "ß", "👍", "🎉"]
     for number, name in enumerate(names):
         store.task_store(TaskScope("d", "r", name)).set("k", number)
-        store.asset_store(AssetScope(name=name)).set("k", number)
+        store.asset_store(Asset(name)).set("k", number)
     assert [store.task_store(TaskScope("d", "r", name)).get("k") for name in names] == list(range(9))
-    assert [store.asset_store(AssetScope(name=name)).get("k") for name in names] == list(range(9))
+    assert [store.asset_store(Asset(name)).get("k") for name in names] == list(range(9))
     assert len(store.instances.list("d", "r")) == 9
     assert len(store.instances.list("d", "r", "a")) == 1
 
