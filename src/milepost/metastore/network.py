@@ -41,7 +41,7 @@ class NetworkMetastore(Metastore):
         """Run a call; see `Metastore.call`."""
         environment = self._environment
         if self._direct and (direct := DIRECT.get(type(call))) is not None:
-            done = self.engine.run(lambda: direct(call, environment), write=False, repeatable=True)
+            done = self.engine.run(lambda: direct(call, environment), write=False, repeatable=True, direct=True)
             if done is not None:
                 return done[0]  # type: ignore[no-any-return]
         operation, write = OPERATIONS[type(call)]
@@ -62,7 +62,7 @@ class NetworkMetastore(Metastore):
         """Run a call without blocking the event loop; see `Metastore.acall`."""
         environment = self._environment
         if self._direct and (direct := DIRECT.get(type(call))) is not None:
-            done = await self.engine.arun(lambda: direct(call, environment), write=False, repeatable=True)
+            done = await self.engine.arun(lambda: direct(call, environment), write=False, repeatable=True, direct=True)
             if done is not None:
                 return done[0]  # type: ignore[no-any-return]
         operation, write = OPERATIONS[type(call)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from base64 import b64encode
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -20,6 +21,7 @@ from milepost.errors import (
     SchemaOutdatedError,
     StoreError,
     StoreUnreachableError,
+    ValueTooLargeError,
 )
 from milepost.metastore.engines.network import NetworkEngine, Verdict
 from milepost.metastore.migrations import Migration
@@ -35,7 +37,8 @@ __all__ = ["MysqlEngine"]
 # The start of the statement, so that all columns of a row have one time.
 _NOW = "CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED)"
 
-CONNECT_SECONDS = 10
+_LARGE = 1_000_000
+"""Characters from which on a text is sent in base64: escaped it can double, and a server may take 16 MiB a packet."""
 _MIGRATION_LOCK = "milepost.migrations"
 _LOCK_SECONDS = 60
 
@@ -47,6 +50,8 @@ _SESSION = (
 
 # server has gone away, lost during query, cannot connect, shutting down, killed, connection killed, too many connections
 _LOST_CODES = frozenset({0, 1040, 1053, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 4031})
+# access denied (to the database, by password or socket), unknown database
+_REFUSED_CODES = frozenset({1044, 1045, 1049, 1698})
 # duplicate, lock wait, deadlock, row is referenced or refers to what is gone, record changed
 _CONFLICT_CODES = frozenset({1020, 1062, 1205, 1213, 1451, 1452})
 
@@ -103,6 +108,19 @@ def _ssl_context(url: str, file: str) -> Any:
         raise ConfigurationError(f"{mask_url(url)}: ssl_ca {file!r} cannot be used: {reason}") from error
 
 
+class _Large:
+    """A long text as a parameter."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _large_literal(large: _Large, _: object = None) -> str:
+    return f"CONVERT(FROM_BASE64('{b64encode(large.text.encode()).decode()}') USING utf8mb4)"
+
+
 class MysqlEngine(NetworkEngine):
     """Runs operations on MariaDB (10.6 or later) or MySQL (8.0 or later).
 
@@ -127,7 +145,9 @@ class MysqlEngine(NetworkEngine):
             **self._arguments,
             "autocommit": True,
             "charset": "utf8mb4",
-            "connect_timeout": CONNECT_SECONDS,
+            "connect_timeout": self.connect_seconds,
+            "read_timeout": self.connect_seconds,
+            "write_timeout": self.connect_seconds,
             "init_command": _ISOLATION,
         }
 
@@ -136,17 +156,46 @@ class MysqlEngine(NetworkEngine):
         connection = pymysql.connect(**self._settings())
         with connection.cursor() as cursor:
             cursor.execute(_SESSION)
+        connection.encoders[_Large] = _large_literal
+        self.allow(connection, self.answer_seconds)
         return connection
 
-    @staticmethod
-    def _named(action: Any) -> dict[str, Any]:
-        return {f"p{position}": value for position, value in enumerate(action.parameters)}
+    def allow(self, connection: Any, seconds: float) -> None:
+        """Have statements on a connection wait so long for their answers."""
+        # The driver takes one limit for connecting and for statements, and they need different ones.
+        connection._read_timeout = connection._write_timeout = seconds
 
     def execute(self, action: Any) -> Any:
         """Run a statement."""
+        arguments: dict[str, Any] = {}
+        large = 0
+        for position, value in enumerate(action.parameters):
+            if type(value) is str and len(value) > _LARGE:
+                large = max(large, len(value.encode()))
+                value = _Large(value)  # noqa: PLW2901
+            arguments[f"p{position}"] = value
         with action.connection.cursor() as cursor:
-            cursor.execute(action.text, self._named(action))
+            if large:
+                self._check_packet(cursor, cursor.mogrify(action.text, arguments), large)
+            cursor.execute(action.text, arguments)
             return _answer(action.answer, cursor)
+
+    @staticmethod
+    def _check_packet(cursor: Any, text: str, size: int) -> None:
+        """Make sure that the server takes a statement; otherwise it would just hang up.
+
+        Raises:
+            ValueTooLargeError: It does not; the message names the server's option.
+        """
+        cursor.execute("SELECT @@max_allowed_packet")
+        packet = int(cursor.fetchone()[0])
+        if len(text.encode()) >= packet:
+            raise ValueTooLargeError(
+                size,
+                packet * 3 // 4,
+                f"three quarters of the server's max_allowed_packet, {packet:,} bytes",
+                "a higher max_allowed_packet in the server's configuration",
+            )
 
     def drop(self, connection: Any) -> None:
         """Close the socket."""
@@ -157,19 +206,26 @@ class MysqlEngine(NetworkEngine):
         code = error.args[0] if error.args else 0
         if code in _CONFLICT_CODES:
             return Verdict.CONFLICT
+        if isinstance(error.__context__, TimeoutError):
+            return Verdict.SILENT
         if code in _LOST_CODES and isinstance(error, pymysql.OperationalError | pymysql.InterfaceError):
             return Verdict.LOST
         return Verdict.FAILED
 
+    def judge_opening(self, error: Exception) -> Verdict:
+        """Say what an error means, by its number: the server is there and refuses, or may come back."""
+        return Verdict.FAILED if error.args and error.args[0] in _REFUSED_CODES else Verdict.LOST
+
     def translate(self, error: Exception) -> Exception:
         """Return the project's own error for one of the driver's."""
         code = error.args[0] if error.args else 0
-        text = " ".join(str(part) for part in error.args[1:]) or str(error)
+        text = " ".join(" ".join(str(part) for part in error.args[1:]).split() or str(error).split())
         if code in (1146, 1054):
             return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: milepost db upgrade")
         if code in (126, 127, 1034, 1194, 1195):
             return DamagedStoreError(f"the store {self.target} is damaged: {text}")
-        if isinstance(error, pymysql.OperationalError | pymysql.InterfaceError):
+        # Without a number it comes from the driver, which could not make sense of what the server said.
+        if isinstance(error, pymysql.OperationalError | pymysql.InterfaceError) or type(code) is not int:
             return StoreUnreachableError(f"cannot reach the store {self.target}: {text}")
         return StoreError(f"the store {self.target} failed: {text}")
 

@@ -21,7 +21,13 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.clock import Clock, SystemClock
-from milepost.errors import OutcomeUnknownError, SchemaOutdatedError, SchemaTooNewError, StoreClosedError
+from milepost.errors import (
+    OutcomeUnknownError,
+    SchemaOutdatedError,
+    SchemaTooNewError,
+    StoreClosedError,
+    StoreUnreachableError,
+)
 from milepost.metastore.engines.jobs import outcome
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.operations.base import Batch, Operation
@@ -34,8 +40,8 @@ R = TypeVar("R")
 POOL_SIZE = 10
 """Connections at the same time per process and event loop; further calls wait."""
 
-PATIENCE_SECONDS = 15.0
-"""How long a call goes on trying to reach a server that does not answer."""
+_BATCH_CHARS = 1_000_000
+"""Most characters in a step of a statement for many rows, so that large values do not add up beyond what a server takes."""
 
 _CONFLICT_TRIES = 100
 
@@ -44,6 +50,7 @@ class Verdict(Enum):
     """What an error of the driver means."""
 
     LOST = "the connection is gone"
+    SILENT = "the server took the statement and has not answered in time"
     CONFLICT = "another transaction was in the way; this one had no effect and can be run again"
     FAILED = "anything else"
 
@@ -86,6 +93,14 @@ class NetworkEngine(ABC):
     dialect: str
     driver_error: type[Exception]
     begin: str = "BEGIN"
+    connect_seconds: int = 10
+    """How long one attempt to connect, or one step of it, may take."""
+    patience_seconds: float = 15.0
+    """How long a call goes on trying to reach a server whose connections break."""
+    answer_seconds: float = 120.0
+    """How long a statement waits for its answer, locks of others included."""
+    migrate_seconds: float = 3_600.0
+    """The same for a statement of a migration."""
 
     def __init__(self, target: str, clock: Clock) -> None:
         self.target = target
@@ -121,9 +136,16 @@ class NetworkEngine(ABC):
     def drop(self, connection: Any) -> None:
         """Close a connection at once, without a word to the server and without waiting."""
 
+    def allow(self, connection: Any, seconds: float) -> None:  # noqa: B027  (for drivers that can)
+        """Have statements on a blocking connection wait so long for their answers."""
+
     @abstractmethod
     def judge(self, error: Exception) -> Verdict:
         """Say what an error of the driver means."""
+
+    def judge_opening(self, error: Exception) -> Verdict:  # noqa: ARG002  (some drivers can tell more)
+        """Say what an error of the driver means where it could not open a connection."""
+        return Verdict.LOST
 
     @abstractmethod
     def translate(self, error: Exception) -> Exception:
@@ -152,6 +174,7 @@ class NetworkEngine(ABC):
             version = self.version(connection)
             self.found = version if self.found is None else self.found
             if version < newest and (upgrade or (upgrade is None and version == 0)):
+                self.allow(connection, self.migrate_seconds)
                 self.migrate(connection, pending)
                 version = self.version(connection)
         except self.driver_error as error:
@@ -168,7 +191,7 @@ class NetworkEngine(ABC):
     # -- the flow of a call -------------------------------------------------------------------------------------------
 
     def drive(  # noqa: PLR0912  (one flow, better seen as a whole)
-        self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool
+        self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool, direct: bool = False
     ) -> Drive[R]:
         """Run an operation in a transaction, again where that is harmless.
 
@@ -176,13 +199,14 @@ class NetworkEngine(ABC):
             make: Makes the operation; once for each try.
             write: Whether to run it in a transaction.
             repeatable: Whether it may run twice, so that a connection lost in mid-commit is no matter.
+            direct: Whether it is one statement that writes, and so a transaction of its own.
         """
         deadline: float | None = None  # counted from the first loss: waiting for a lock is no reason to give up sooner
         conflicts = 0
         wait = 0.01
         while True:
             connection: Any = None
-            committing = False
+            committing = direct
             operation = make()
             try:
                 connection = yield Take()
@@ -193,7 +217,11 @@ class NetworkEngine(ABC):
                     committing = True
                     yield Run(connection, "COMMIT", (), "count")
             except self.driver_error as error:
-                verdict = Verdict.LOST if connection is None else self.judge(error)
+                verdict = self.judge_opening(error) if connection is None else self.judge(error)
+                if verdict is Verdict.SILENT:
+                    # Not again, repeatable or not: what was sent may still arrive, after later writes even.
+                    self._lose(connection)
+                    raise self._silent(committing) from error
                 if verdict is Verdict.LOST:
                     self._lose(connection)
                     if committing and not repeatable:
@@ -201,9 +229,8 @@ class NetworkEngine(ABC):
                             f"the connection to {self.target} was lost while a change was being committed; it may or may "
                             "not have taken effect: read before you repeat it"
                         ) from error
-                    now = time.monotonic()
-                    deadline = deadline or now + PATIENCE_SECONDS
-                    if now > deadline:
+                    deadline = deadline or time.monotonic() + self.patience_seconds
+                    if time.monotonic() > deadline:
                         raise self.translate(error) from error
                 elif verdict is Verdict.FAILED:
                     self._lose(connection, all_idle=False)  # nobody knows its state
@@ -226,6 +253,12 @@ class NetworkEngine(ABC):
                 operation.close()
             yield Sleep(random.uniform(0, wait))  # noqa: S311  (no secret)
             wait = min(wait * 2, 0.5)
+
+    def _silent(self, committing: bool) -> StoreUnreachableError:
+        said = f"the store {self.target} has not answered for {self.answer_seconds:.0f} s"
+        if committing:
+            return OutcomeUnknownError(f"{said}; a change may or may not have taken effect: read before you repeat it")
+        return StoreUnreachableError(f"{said}; nothing was changed")
 
     def _rollback(self, connection: Any, *, write: bool) -> Drive[None]:
         if connection is None:
@@ -258,23 +291,26 @@ class NetworkEngine(ABC):
 
     def _batch(self, connection: Any, statement: Statement, batch: Batch) -> Drive[int]:
         rows, shared = batch.rows, self._timed(statement, batch.shared)
-        whole = len(rows) - len(rows) % BATCH
         count = 0
-        for start in range(0, whole, BATCH):
-            parameters = (*chain.from_iterable(rows[start : start + BATCH]), *shared)
-            count += yield Run(connection, statement.many, parameters, "count")
-        for row in rows[whole:]:
-            count += yield Run(connection, statement.text, (*row, *shared), "count")
+        for start in range(0, len(rows), BATCH):
+            block = rows[start : start + BATCH]
+            chars = sum(len(cell) for row in block for cell in row if type(cell) is str)
+            if len(block) == BATCH and chars <= _BATCH_CHARS:
+                parameters = (*chain.from_iterable(block), *shared)
+                count += yield Run(connection, statement.many, parameters, "count")
+                continue
+            for row in block:
+                count += yield Run(connection, statement.text, (*row, *shared), "count")
         return count
 
-    def run(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
+    def run(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool, direct: bool = False) -> R:
         """Run an operation; what it wrote is durable when this returns.
 
         Raises:
             StoreUnreachableError: The server does not answer.
             OutcomeUnknownError: The connection was lost in mid-commit and the operation may not run twice.
         """
-        drive = self.drive(make, write=write, repeatable=repeatable)
+        drive = self.drive(make, write=write, repeatable=repeatable, direct=direct)
         held: list[Any] = []
         try:
             step: Callable[[], Action] = lambda: next(drive)  # noqa: E731
@@ -308,7 +344,7 @@ class NetworkEngine(ABC):
         except IndexError:
             return self.open()
 
-    async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
+    async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool, direct: bool = False) -> R:
         """As `run`, in a thread of the engine's own; when cancelled, end no sooner than the work."""
         closed = f"the store {self.target} is closed"
         with self._gate:
@@ -318,7 +354,7 @@ class NetworkEngine(ABC):
                 self._executor = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="milepost")
             executor = self._executor
         try:
-            job = executor.submit(functools.partial(self.run, make, write=write, repeatable=repeatable))
+            job = executor.submit(functools.partial(self.run, make, write=write, repeatable=repeatable, direct=direct))
         except RuntimeError:
             raise StoreClosedError(closed) from None  # another thread closed it just now
         return await outcome(job)

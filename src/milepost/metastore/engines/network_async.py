@@ -49,9 +49,9 @@ class AsyncNetworkEngine(NetworkEngine):
     async def aexecute(self, connection: Any, action: Run) -> Any:
         """Carry a `Run` out on an asynchronous connection."""
 
-    async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool) -> R:
+    async def arun(self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool, direct: bool = False) -> R:
         """As `run`, without blocking the event loop."""
-        drive = self.drive(make, write=write, repeatable=repeatable)
+        drive = self.drive(make, write=write, repeatable=repeatable, direct=direct)
         pool = self._pool()
         async with pool.slots:
             try:

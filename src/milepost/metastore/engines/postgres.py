@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from typing import Any
 
 from milepost.clock import Clock
@@ -16,7 +17,7 @@ from milepost.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from milepost.metastore.engines.network import Run, Verdict
+from milepost.metastore.engines.network import NetworkEngine, Run, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine
 from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
@@ -45,7 +46,6 @@ _TYPES = dict.fromkeys(
 # The start of the statement, so that all columns of a row have one time and an index can be used.
 _NOW = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
 
-CONNECT_SECONDS = 10
 _MIGRATION_LOCK = 0x4D6C7053  # an advisory lock's number: "MlpS"
 
 _LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05"})  # shut down, crashed, starting up, idle too long
@@ -108,6 +108,44 @@ def _parse(url: str) -> dict[str, Any]:
     return found
 
 
+class _SilentError(psycopg.OperationalError):
+    """A statement was sent and its answer has not come in time."""
+
+
+def _limited(waiting: Any, seconds: float) -> Any:
+    """Hand a generator of the driver on, which says what it waits for, until it has waited so long in vain."""
+    deadline = time.monotonic() + seconds
+    try:
+        wanted = next(waiting)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > deadline:
+                raise _SilentError(f"no answer for {seconds:.0f} s")
+            wanted = waiting.send(ready)
+    except StopIteration as done:
+        return done.value
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A blocking connection whose statements do not wait for ever."""
+
+    seconds = NetworkEngine.answer_seconds
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Wait for the server."""
+        return super().wait(_limited(gen, self.seconds), *args, **options)
+
+
+class _AsyncConnection(psycopg.AsyncConnection[Any]):
+    """The same for asynchronous calls."""
+
+    seconds = NetworkEngine.answer_seconds
+
+    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Wait for the server."""
+        return await super().wait(_limited(gen, self.seconds), *args, **options)
+
+
 class PostgresEngine(AsyncNetworkEngine):
     """Runs operations on PostgreSQL, 13 or later.
 
@@ -132,7 +170,7 @@ class PostgresEngine(AsyncNetworkEngine):
 
     def _settings(self) -> dict[str, Any]:
         return {
-            "connect_timeout": CONNECT_SECONDS,
+            "connect_timeout": self.connect_seconds,
             # A server that vanished is noticed within a minute even where nothing is sent.
             "keepalives_idle": 20,
             "keepalives_interval": 10,
@@ -145,14 +183,16 @@ class PostgresEngine(AsyncNetworkEngine):
 
     def open(self) -> psycopg.Connection:
         """Open a blocking connection."""
-        connection = psycopg.connect(**self._settings())
+        connection = _Connection.connect(**self._settings())
+        self.allow(connection, self.answer_seconds)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
     async def aopen(self) -> psycopg.AsyncConnection:
         """Open an asynchronous connection."""
         settings = self._settings() | {"cursor_factory": psycopg.AsyncRawCursor}
-        connection = await psycopg.AsyncConnection.connect(**settings)
+        connection = await _AsyncConnection.connect(**settings)
+        self.allow(connection, self.answer_seconds)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
 
@@ -170,12 +210,18 @@ class PostgresEngine(AsyncNetworkEngine):
             return cursor.rowcount
         return await cursor.fetchall() if action.answer == "rows" else (await cursor.fetchone())[0]
 
+    def allow(self, connection: Any, seconds: float) -> None:
+        """Have statements on a connection wait so long for their answers."""
+        connection.seconds = seconds
+
     def drop_raw(self, connection: Any) -> None:
         """Close the socket."""
         connection.pgconn.finish()
 
     def judge(self, error: Exception) -> Verdict:
         """Say what an error means, by its SQLSTATE."""
+        if isinstance(error, _SilentError):
+            return Verdict.SILENT
         state = getattr(error, "sqlstate", None)
         if state in _CONFLICT_STATES:
             return Verdict.CONFLICT
