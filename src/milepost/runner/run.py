@@ -222,6 +222,8 @@ class _Command:
         run = runner.run
         count = len(self.dag.task_dict)
         display.note(f"run {run.run_id} of DAG {run.dag_id}: {count} task{'' if count == 1 else 's'}")
+        for line in runner.left_over():
+            display.note(line)
         with display:
             state = runner.drive()
         if state is None:

@@ -116,10 +116,9 @@ class Runner:
                         self._dispatch(reaper)
                     if self.running or not self.plan.done:
                         self._wait(signals)
+                    self._keep_hold()
                     self._collect(reaper)
                     self._enforce()
-                    if trouble := self.hold.keep():
-                        self.display.note(trouble)
                     self._look_at_progress()
                     if self.plan.done:
                         self._pick_up_clears()
@@ -127,6 +126,15 @@ class Runner:
                 for attempt in self.running:
                     attempt.reap(reaper)
         return None if self.stopped_by else self.plan.run_state
+
+    def _keep_hold(self) -> None:
+        """Renew the hold if it is time to.
+
+        Called after each wait and before each decision is carried out: a runner that was stopped for longer than its hold lasts
+        (SIGSTOP, a laptop that slept) writes nothing and starts nothing before it knows whether another has taken over.
+        """
+        if trouble := self.hold.keep():
+            self.display.note(trouble)
 
     def _wait(self, signals: SignalPipe) -> None:
         """Sleep until something happens or is due."""
@@ -210,6 +218,7 @@ class Runner:
         """Do what the plan says until it has nothing more to say."""
         while decisions := self.plan.decide(time.monotonic(), self.workers - len(self.running)):
             for decision in decisions:
+                self._keep_hold()
                 if isinstance(decision, Start):
                     self._launch(decision, reaper)
                 elif isinstance(decision, Expand):
@@ -375,6 +384,21 @@ class Runner:
                 error = self.errors.get((instance.task_id, instance.map_index))
                 found.setdefault(instance.task_id, (instance.task_id, instance.state, error))
         return list(found.values())
+
+    def left_over(self) -> list[str]:
+        """Return what is recorded of the run and has no place in the file any more, in words."""
+        said = []
+        gone = sorted({task_id for task_id, _ in self.records} - self.dag.task_dict.keys())
+        if gone:
+            said.append(f"no longer in the file, left as recorded: {', '.join(gone)}")
+        for task_id, task in self.dag.task_dict.items():
+            other = [index for name, index in self.records if name == task_id and (index >= 0) != task.is_mapped]
+            if other:
+                before, now = ("not mapped", "mapped") if task.is_mapped else ("mapped", "not mapped")
+                said.append(
+                    f"{task_id}: was {before} and is {now} now; it starts empty, its earlier state is left as recorded"
+                )
+        return said
 
     def rows(self) -> list[Row]:
         """Return the summary: one row for each task instance."""

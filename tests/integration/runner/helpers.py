@@ -22,6 +22,8 @@ __all__ = ["DEADLINE", "Outcome", "Project", "alive", "wait_until"]
 DEADLINE = 60.0
 """Seconds after which a wait counts as a hang; no test depends on how soon it ends."""
 
+SHORT_HOLD = "import milepost.runner.holder as holder; holder.HOLD_SECONDS = {}; from milepost.cli.app import main; main()"
+
 HEAD = "import json, os, signal, sys, time\nfrom milepost.sdk import *\n"
 
 
@@ -76,11 +78,14 @@ class Project:
         path.write_text(HEAD + text)
         return path
 
-    def start(self, *args: str, name: str = "pipeline.py", run_id: str | None = "r1") -> subprocess.Popen[str]:
-        """Start ``milepost run``."""
+    def start(
+        self, *args: str, name: str = "pipeline.py", run_id: str | None = "r1", hold: float | None = None
+    ) -> subprocess.Popen[str]:
+        """Start ``milepost run``; ``hold``: with a hold on its run that lasts so many seconds."""
         named = [] if run_id is None else ["--run-id", run_id]
+        program = ["-m", "milepost"] if hold is None else ["-c", SHORT_HOLD.format(hold)]
         process = subprocess.Popen(
-            [sys.executable, "-m", "milepost", "run", name, *named, *args],
+            [sys.executable, *program, "run", name, *named, *args],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -231,7 +231,7 @@ with DAG("d"):
 
 
 def test_signal_stops_attempts_and_leaves_the_run_resumable(project):
-    """SIGINT ends the attempts and the runner; the same command goes on at once, without a retry being used up."""
+    """SIGINT, SIGTERM and SIGHUP end the attempts and the runner; the same command goes on at once, without a retry being used up."""
     project.write(
         """
 with DAG("d"):
@@ -247,7 +247,7 @@ with DAG("d"):
     work(first())
 """
     )
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         run_id = number.name
         runner = project.start(run_id=run_id)
         with project.store() as store:
