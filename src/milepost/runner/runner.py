@@ -130,7 +130,7 @@ class Runner:
     def _keep_hold(self) -> None:
         """Renew the hold if it is time to.
 
-        Called after each wait and before each decision is carried out: a runner that was stopped for longer than its hold lasts
+        Called after each wait and before each decision is carried out: a runner that was stopped beyond the end of its hold
         (SIGSTOP, a laptop that slept) writes nothing and starts nothing before it knows whether another has taken over.
         """
         if trouble := self.hold.keep():

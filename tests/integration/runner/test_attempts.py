@@ -231,7 +231,7 @@ with DAG("d"):
 
 
 def test_signal_stops_attempts_and_leaves_the_run_resumable(project):
-    """SIGINT, SIGTERM and SIGHUP end the attempts and the runner; the same command goes on at once, without a retry being used up."""
+    """A signal to stop ends the attempts and the runner; the same command goes on at once, without a retry being used up."""
     project.write(
         """
 with DAG("d"):
