@@ -170,6 +170,8 @@ def _folder(folder: Path) -> Check:
     text = f"{folder}, mode {stat.S_IMODE(mode):04o}"
     if others and not mode & stat.S_ISVTX:
         return Check("folder", "warn", f"{text}: other users can replace the store", f"chmod go-w {folder}")
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        text += "; other users can list it, and the files of a store are made for their owner only"
     return Check("folder", "ok", text)
 
 
