@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -241,6 +242,18 @@ def test_a_cancelled_call_leaves_pool_and_database_clean(database: Database) -> 
         holder.join(60)
         assert store.task_store(SCOPE).get("after") == 1
         assert in_use(store.metastore.engine) == 0
+
+
+def test_s14_a_client_is_killed_right_after_set(database: Database, start: Callable[..., Child]) -> None:
+    """S-14: after SIGKILL at any moment, another process reads the last acknowledged value, or at most the next one."""
+    rng = random.Random(14)
+    for round_ in range(5):
+        child = start("server_clients", database.url, "count", f"p{round_}", 200)
+        said = [int(child.line()) for _ in range(rng.randint(1, 60))]
+        said += [int(line) for line in child.kill()]
+        wait_until(lambda: not database.sessions(), "the server has noticed")  # what it was told last may come until then
+        with connect(database.url) as store:
+            assert store.task_store(SCOPE).get("n") - said[-1] in (0, 1)
 
 
 @pytest.mark.parametrize("kind", [PrivatePostgres, PrivateMysql])

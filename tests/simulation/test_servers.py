@@ -19,7 +19,7 @@ from tests.simulation.actions import ACTIONS, script
 from tests.simulation.servers import Race, engines_of
 from tests.support.servers import Database, Databases, wait_until
 
-SEEDS = int(os.environ.get("MILEPOST_SIM_SERVER_SEEDS") or 40)
+SEEDS = int(os.environ.get("MILEPOST_SIM_SERVER_SEEDS") or 30)
 ONE = os.environ.get("MILEPOST_SIM_SEED")
 CLIENTS = 3
 LENGTH = 7
@@ -59,6 +59,7 @@ def run(database: Database, engines: list[Any], seed: int, seen: Counter[str], o
     return None
 
 
+@pytest.mark.timeout(120 + SEEDS * 2)
 def test_every_order_of_statements_is_explained_by_the_model(database: Database, engines: list[Any]) -> None:
     """However statements of several clients interleave, wait for locks and crash, the history is linearizable."""
     seen: Counter[str] = Counter()

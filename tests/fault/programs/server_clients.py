@@ -1,7 +1,7 @@
 """A client of a database server. Usage: server_clients.py URL KIND NAME COUNT; starts at a line on stdin.
 
 Kinds: increment (one JSON line each: [begin, end, key, kind, expected, value]), ledger (says each key whose write was
-acknowledged, until stdin ends), first (connects, writes, for each URL on stdin).
+acknowledged, until stdin ends), count (sets n to 0, 1, 2, … and says each), first (connects, writes, for each URL on stdin).
 """
 
 import json
@@ -41,6 +41,15 @@ def ledger(url: str, name: str, count: str) -> None:
             task.set(key, number)
             print(key, flush=True)
             number += 1
+
+
+def count(url: str, name: str, count: str) -> None:
+    """Set one key to one number after the other and say each one that was acknowledged."""
+    with milepost.connect(url) as store:
+        task = store.task_store(SCOPE)
+        for number in range(int(count)):
+            task.set("n", number)
+            print(number, flush=True)
 
 
 def first(url: str, name: str, count: str) -> None:

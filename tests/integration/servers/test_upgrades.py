@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.migrations import migrations
 from tests.fault.server_helpers import DIALECTS
 from tests.fixtures.record import DATA, SCHEMAS
-from tests.support.servers import Databases, engine_of
+from tests.support.servers import Databases, dialect_sql, engine_of
 from tests.support.transfers import KEYS, TASK, VALUES, content, exported
 
-Load = Callable[[str, int], str]
+Load = Callable[..., str]
 
 
 def rows_of(dialect: str, schema: int) -> list[str]:
@@ -33,25 +33,25 @@ def rows_of(dialect: str, schema: int) -> list[str]:
 def load(databases: Databases, tmp_path: Path) -> Load:
     """Return a function that makes a database as an earlier release left it, and returns its URL."""
 
-    def on_sqlite(schema: int) -> str:
+    def on_sqlite(schema: int, more: Sequence[str]) -> str:
         path = tmp_path / "store.db"
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode = WAL")
         sqlite_schema.upgrade(connection, str(path), schema)
-        for statement in rows_of("sqlite", schema):
+        for statement in [*rows_of("sqlite", schema), *more]:
             connection.execute(statement)
         connection.close()
         return f"sqlite:///{path}"
 
-    def build(dialect: str, schema: int) -> str:
+    def build(dialect: str, schema: int, more: Sequence[str] = ()) -> str:
         if dialect == "sqlite":
-            return on_sqlite(schema)
+            return on_sqlite(schema, more)
         database = databases.fresh(dialect)
         engine = engine_of(database)
         connection = engine.open()
         engine.migrate(connection, migrations(dialect)[:schema])
         connection.close()
-        for statement in rows_of(dialect, schema):
+        for statement in [*rows_of(dialect, schema), *more]:
             database.execute(statement)
         return database.url
 
@@ -120,6 +120,21 @@ def test_an_upgraded_store_goes_on(load: Load, dialect: str, schema: int) -> Non
         store.instances.clear(TASK)
         assert store.instances.restore(TASK) == len(before)
         assert store.task_store(TASK).keys() == before
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", *DIALECTS])
+def test_s21_rows_that_an_older_release_orphaned_are_collected(load: Load, dialect: str) -> None:
+    """S-21: keys that a deleted run had left behind, never-expiring ones too, are found by the first collection."""
+    columns = "owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value"
+    rows = [f"INSERT INTO entries ({columns}) VALUES (999, '{name}', 0, '{name}', 1, 1, {kept}, 'w', '1')"
+            for name, kept in (("never", "NULL, NULL"), ("default", "NULL, 20454"))]  # fmt: skip
+    url = load(dialect, SCHEMAS[0], [dialect_sql(dialect, row) for row in rows])
+    upgrade(url)
+    clock = ManualClock()
+    clock.advance(minutes=5)
+    with connect(url, clock=clock) as store:
+        assert store.clean().expired == 3  # one more had expired by then
+        assert store.stats().expired == 0
 
 
 @pytest.mark.parametrize(("dialect", "schema"), [pair for pair in WHERE if pair[0] != "sqlite"])
