@@ -15,6 +15,7 @@ import pytest
 
 import milepost
 from milepost import Asset, StaleAttemptError, Store, TaskScope, VersionConflictError
+from milepost.calls import TakeLease
 from milepost.config import load_settings
 from milepost.metastore.network import NetworkMetastore
 from tests.fault.helpers import Child
@@ -181,6 +182,25 @@ def test_no_key_outlives_its_run(make: Callable[..., Store], database: Database,
         ender.join(60)
     assert len(ended) == 1
     assert database.sql("SELECT owner_id FROM entries") == []
+
+
+def test_a_lease_that_nobody_had_is_taken_once(make: Callable[..., Store], database: Database) -> None:
+    """Of two that take a new lease at the same moment, one gets it, and the other is told who."""
+    store, other = make(), make()
+    pause = Pause(store.metastore.engine, lambda text: text == "COMMIT")
+    answers: list[Any] = []
+    first = threading.Thread(target=lambda: answers.append(store.metastore.call(TakeLease("new", "first", 60.0))))
+    first.start()
+    assert pause.reached.wait(60)
+    second = threading.Thread(target=lambda: answers.append(other.metastore.call(TakeLease("new", "second", 60.0))))
+    second.start()
+    try:
+        wait_until(lambda: database.blocked() or answers, "the second waits")
+    finally:
+        pause.go.set()
+        first.join(60)
+        second.join(60)
+    assert sorted(answers, key=str) == [None, "first"]
 
 
 def test_writers_of_the_same_keys_in_opposite_order_do_not_deadlock(make: Callable[..., Store]) -> None:

@@ -41,7 +41,8 @@ def lease(call: calls.TakeLease, _: Environment) -> Operation[str | None]:
     rows = yield "lease_load", (call.name,)
     if rows and rows[0][1] and rows[0][0] != call.holder:
         return str(rows[0][0])
-    yield "lease_take", (call.name, call.holder, round(call.ttl * 1_000_000))
+    # There is nothing to lock before there is a row, so two could believe to be the first.
+    yield "lease_take" if rows else "lease_new", (call.name, call.holder, round(call.ttl * 1_000_000))
     return None
 
 
