@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from milepost import calls
 from milepost.abc import Metastore
-from milepost.asset_records import AssetChanges, AssetRecord
+from milepost.asset_records import DIRECTIONS, AssetChanges, AssetRecord
 from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
 from milepost.entry import Archive, Writer
@@ -155,7 +155,7 @@ class Assets:
             TypeError: One of them is no asset.
             ValueError: One of them leads to two different assets; nothing was changed.
         """
-        return self._metastore.call(self._declare(dag_id, inlets, outlets, schedule, watched))
+        return self._metastore.call(self._declare({dag_id: (inlets, outlets, schedule, watched)}))
 
     async def adeclare(
         self,
@@ -167,17 +167,38 @@ class Assets:
         watched: Iterable[Any] = (),
     ) -> AssetChanges:
         """As `declare`."""
-        return await self._metastore.acall(self._declare(dag_id, inlets, outlets, schedule, watched))
+        return await self._metastore.acall(self._declare({dag_id: (inlets, outlets, schedule, watched)}))
 
-    def _declare(self, dag_id: str, *groups: Iterable[Any]) -> calls.DeclareAssets:
-        directions = ("inlet", "outlet", "schedule", "watch")
-        references = [
-            (asset_scope(asset), direction)
-            for direction, assets in zip(directions, groups, strict=True)
-            for asset in assets
-            if not is_alias(asset)
-        ]
-        return calls.DeclareAssets(check_text(dag_id, "dag_id", MAX_ID_CHARS), references, self._writer)
+    def declare_many(self, dags: Mapping[str, Mapping[str, Iterable[Any]]]) -> AssetChanges:
+        """Replace what several DAGs refer to, all or nothing, as loading their file does.
+
+        Args:
+            dags: By the id of each DAG a dict with any of ``inlets``, ``outlets``, ``schedule`` and ``watched``.
+
+        Returns:
+            What that changed.
+
+        Raises:
+            TypeError: One of them is no asset.
+            ValueError: One of them leads to two different assets; nothing was changed.
+        """
+        return self._metastore.call(self._declare(_groups(dags)))
+
+    async def adeclare_many(self, dags: Mapping[str, Mapping[str, Iterable[Any]]]) -> AssetChanges:
+        """As `declare_many`."""
+        return await self._metastore.acall(self._declare(_groups(dags)))
+
+    def _declare(self, dags: Mapping[str, Sequence[Iterable[Any]]]) -> calls.DeclareAssets:
+        references = {
+            check_text(dag_id, "dag_id", MAX_ID_CHARS): [
+                (asset_scope(asset), direction)
+                for direction, assets in zip(DIRECTIONS, groups, strict=True)
+                for asset in assets
+                if not is_alias(asset)
+            ]
+            for dag_id, groups in dags.items()
+        }
+        return calls.DeclareAssets(references, self._writer)
 
     def attach(self, alias: Any, asset: Any) -> AssetRecord:
         """Let an alias stand for an asset: tasks with that alias among their inlets have the asset among them from then on.
@@ -299,6 +320,14 @@ class Assets:
     def _handle(self, asset: Any) -> Program[Handle]:
         number, name, uri = yield calls.FindAsset(asset_scope(asset))
         return Handle(AssetScope(number, name, uri), self._writer, owner_id=number)
+
+
+def _groups(dags: Mapping[str, Mapping[str, Iterable[Any]]]) -> dict[str, tuple[Iterable[Any], ...]]:
+    names = ("inlets", "outlets", "schedule", "watched")
+    for dag_id, assets in dags.items():
+        if unknown := set(assets) - set(names):
+            raise InvalidValueError(f"a DAG ({dag_id}) refers to assets as {', '.join(names)}, not {sorted(unknown)[0]!r}")
+    return {dag_id: tuple(assets.get(name, ()) for name in names) for dag_id, assets in dags.items()}
 
 
 def _list(active: bool | None, dag_id: str | None) -> calls.ListAssets:

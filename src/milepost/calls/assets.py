@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -66,22 +66,20 @@ class ListAssets(Call[list[AssetRecord]]):
 
 @dataclass(eq=False, slots=True)
 class DeclareAssets(Call[AssetChanges]):
-    """Replace what a DAG refers to, all or nothing (SPEC section 5, lifetime).
+    """Replace what some DAGs refer to, all or nothing (SPEC section 5, lifetime).
 
     Declared assets that are unknown are recorded, references to unknown ones left out. A reference that the DAG had not
     before activates its asset. An asset whose last reference went, and that no alias stands for, is deactivated.
 
     Args:
-        dag_id: The DAG.
-        references: What it refers to and how (`milepost.asset_records.DIRECTIONS`).
+        dags: By the id of a DAG, what it refers to and how (`milepost.asset_records.DIRECTIONS`).
         writer: Who declares it, as rows hold it.
 
     Raises:
         ValueError: The names of one lead to two different assets.
     """
 
-    dag_id: str
-    references: Sequence[tuple[AssetScope, str]]
+    dags: Mapping[str, Sequence[tuple[AssetScope, str]]]
     writer: str
 
 

@@ -12,7 +12,16 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from milepost.errors import InstanceNotFoundError, MilepostError, StaleAttemptError, StoreError
+from milepost.errors import (
+    AssetNotActiveError,
+    AssetNotFoundError,
+    DamagedEntryError,
+    InstanceNotFoundError,
+    MilepostError,
+    StaleAttemptError,
+    StoreError,
+    UnsupportedTypeError,
+)
 from milepost.runner import results
 from milepost.runner.context import DagRun, TaskInstance, build_context
 from milepost.runner.guard import die_with
@@ -111,6 +120,10 @@ def _not_started(spec: AttemptSpec, reason: str) -> int:
     return ExitCode.NOT_STARTED
 
 
+_NOT_COMMITTED = (AssetNotActiveError, AssetNotFoundError, DamagedEntryError, UnsupportedTypeError)
+"""Why success is refused: what the attempt staged cannot be written any more."""
+
+
 class _Attempt:
     """One attempt, once its task and its store are there."""
 
@@ -145,7 +158,10 @@ class _Attempt:
             self._leave_if_forked(error)
             return self._ended(error)
         self._leave_if_forked(None)
-        return self._finish("success", ExitCode.SUCCESS)
+        try:
+            return self._finish("success", ExitCode.SUCCESS)
+        except _NOT_COMMITTED as error:
+            return self._ended(error)
 
     def _leave_if_forked(self, error: BaseException | None) -> None:
         """End a process that the task forked and that came back here: only the attempt itself records its end."""

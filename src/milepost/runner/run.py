@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from milepost.errors import DamagedStoreError, InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
+from milepost.runner.declaring import declare_assets
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.graph import after_all
 from milepost.runner.holder import Hold
@@ -76,10 +77,12 @@ def run_file(
         try:
             given = _read_params(params)
             _check_usage(run_id, workers, clear, more=keep_state or downstream)
-            dag = choose_dag(load_dags(path), dag_id, path)
+            dags = load_dags(path)
+            dag = choose_dag(dags, dag_id, path)
             _check_tasks(dag, clear)
             with connect(url, **(settings or {})) as store:
                 _check_store(store)
+                _declare(store, dags)
                 command = _Command(store, dag, os.path.abspath(os.fspath(path)), given, search_path)  # noqa: PTH100
                 wanted = _Clearing(clear, keep_state=keep_state, downstream=downstream)
                 return command.run(run_id, wanted, workers=workers, as_json=as_json)
@@ -128,6 +131,12 @@ def _check_tasks(dag: DAG, clear: Sequence[str]) -> None:
 def _check_store(store: Store) -> None:
     if store.settings.url.startswith("memory:"):
         raise RunnerUsageError("memory:// lives in one process, and every attempt is a process of its own")
+
+
+def _declare(store: Store, dags: Mapping[str, DAG]) -> None:
+    """Record what the file refers to, and say what nothing refers to any more."""
+    for asset in declare_assets(store, dags).deactivated:
+        sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; it is deactivated\n")
 
 
 def _fail(error: Exception, code: int) -> int:

@@ -109,27 +109,40 @@ def _let_go(assets: Sequence[int], writer: str) -> Operation[list[AssetScope]]:
 def declare(call: calls.DeclareAssets, _: Environment) -> Operation[AssetChanges]:
     """See `milepost.calls.DeclareAssets`."""
     added: list[AssetScope] = []
+    activated: list[AssetScope] = []
+    let_go: list[int] = []
+    # What one DAG lets go another one may refer to.
+    for dag_id, references in call.dags.items():
+        let_go += yield from _declare(dag_id, references, call.writer, added, activated)
+    deactivated = yield from _let_go(sorted(set(let_go)), call.writer)
+    return AssetChanges(tuple(added), tuple(activated), tuple(deactivated))
+
+
+def _declare(
+    dag_id: str,
+    references: Sequence[tuple[AssetScope, str]],
+    writer: str,
+    added: list[AssetScope],
+    activated: list[AssetScope],
+) -> Operation[list[int]]:
+    """Replace what one DAG refers to; the assets, locked, that it refers to no longer."""
     while True:
-        found = yield from find_all([scope for scope, _ in call.references], added)
+        found = yield from find_all([scope for scope, _ in references], added)
         names = {one[0]: one for one in found.values()}
-        wanted = {(found[scope][0], direction) for scope, direction in call.references if scope in found}
-        before = {(asset, direction) for asset, direction in (yield "references_of_dag", (call.dag_id,))}
-        if wanted == before:
-            return AssetChanges(tuple(added))
+        wanted = {(found[scope][0], direction) for scope, direction in references if scope in found}
+        before = {(asset, direction) for asset, direction in (yield "references_of_dag", (dag_id,))}
         changed = sorted({asset for asset, _ in wanted ^ before})
         # DAGs that are loaded at the same time decide one after the other whether an asset is still referred to.
         if (yield from _lock(changed, names)):
             break
     for asset, direction in sorted(before - wanted):
-        yield "reference_drop", (asset, call.dag_id, direction)
+        yield "reference_drop", (asset, dag_id, direction)
     for asset, direction in sorted(wanted - before):
-        yield "reference_add", (asset, call.dag_id, direction)
-    activated: list[AssetScope] = []
+        yield "reference_add", (asset, dag_id, direction)
     for asset in sorted({asset for asset, _ in wanted - before}):
-        if (yield from _switch(names[asset], "", call.writer, active=True)):
+        if (yield from _switch(names[asset], "", writer, active=True)):
             activated += [AssetScope(*names[asset])]
-    deactivated = yield from _let_go([asset for asset in changed if asset not in names], call.writer)
-    return AssetChanges(tuple(added), tuple(activated), tuple(deactivated))
+    return [asset for asset in changed if asset not in names]
 
 
 def _lock(assets: Sequence[int], needed: Container[int]) -> Operation[bool]:

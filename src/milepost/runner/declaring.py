@@ -1,0 +1,57 @@
+"""Loading a DAG file is what declares its assets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from milepost.assets import is_alias
+from milepost.errors import InvalidValueError, UnsupportedTypeError
+from milepost.runner.errors import DagLoadError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from milepost.asset_records import AssetChanges
+    from milepost.sdk.dag import DAG
+    from milepost.store import Store
+
+__all__ = ["declare_assets"]
+
+
+def declare_assets(store: Store, dags: Mapping[str, DAG]) -> AssetChanges:
+    """Record what the DAGs of a file refer to, in place of what they referred to when it was loaded before.
+
+    Args:
+        store: The store.
+        dags: All DAGs of the file.
+
+    Returns:
+        What that changed.
+
+    Raises:
+        DagLoadError: An asset of the file leads to two different ones of the store; nothing was changed.
+    """
+    try:
+        return store.assets.declare_many({dag_id: _references(dag) for dag_id, dag in dags.items()})
+    except (InvalidValueError, UnsupportedTypeError) as error:
+        first = next(iter(dags.values()))
+        raise DagLoadError(f"{first.where.file}: {error}") from error
+
+
+def _references(dag: DAG) -> dict[str, list[Any]]:
+    inlets = [asset for task in dag.task_dict.values() for asset in task.inlets]
+    outlets = [asset for task in dag.task_dict.values() for asset in task.outlets]
+    schedule = list(_leaves(getattr(dag, "schedule", None)))
+    watched = [asset for asset in (*inlets, *outlets, *schedule) if getattr(asset, "watchers", ())]
+    return {"inlets": inlets, "outlets": outlets, "schedule": schedule, "watched": watched}
+
+
+def _leaves(schedule: Any) -> Iterator[Any]:
+    """Go through the assets in a schedule, whatever the condition; a schedule by time has none."""
+    if isinstance(schedule, list | tuple | set | frozenset):
+        for part in schedule:
+            yield from _leaves(part)
+    elif (parts := getattr(schedule, "parts", None)) is not None:
+        yield from _leaves(tuple(parts))
+    elif not is_alias(schedule) and (hasattr(schedule, "uri") or hasattr(schedule, "name")):
+        yield schedule
