@@ -84,14 +84,21 @@ def _print(report: CleanReport) -> None:
         [
             (report.expired, "entries whose retention has passed"),
             (report.retired, "entries past default_retention_days"),
-            (report.changes, "archived and logged changes past archive_days"),
+            (report.changes, "archived and logged changes past archive_days or asset_history_limit"),
+            (report.orphans, "assets past orphan_grace_hours, with their state"),
         ],
     )
+    if report.swept:
+        say()
+        for name in report.swept[:FIRST]:
+            say(f"asset: {plain(name)}")
+        if report.orphans > FIRST:
+            say(f"… (the first {FIRST}; all with --json)")
     if report.first:
         say()
         rows = [(one.what, plain(one.owner or "-"), plain(one.key or "-")) for one in report.first]
         table(("WHAT", "OF", "KEY"), rows)
-        if len(report.first) < report.expired + report.retired + report.changes:
+        if len(report.first) < report.expired + report.retired + report.changes + report.orphans:
             say(f"… (the first {FIRST} of each kind)")
     if report.backend:
         say(f"entries of the backend: {report.backend}")

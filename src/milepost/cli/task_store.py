@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from milepost import DamagedValue, TaskScope
+from milepost import Archive, DamagedValue, TaskScope
 from milepost.cli.common import (
     AsJson,
     MapIndex,
@@ -63,11 +63,7 @@ def print_pairs(pairs: list[tuple[str, object]], *, as_json: bool) -> None:
     if as_json:
         show([_pair(key, value) for key, value in pairs])
         return
-    rows = [
-        (plain(key), f"DAMAGED: {value.reason}" if isinstance(value, DamagedValue) else _short(value))
-        for key, value in pairs
-    ]
-    table(("KEY", "VALUE"), rows)
+    table(("KEY", "VALUE"), [(plain(key), short(value)) for key, value in pairs])
 
 
 def _pair(key: str, value: object) -> dict[str, object]:
@@ -76,7 +72,10 @@ def _pair(key: str, value: object) -> dict[str, object]:
     return {"key": key, "value": value}
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """Return a value as JSON in a line that is not too long; a damaged one is marked."""
+    if isinstance(value, DamagedValue):
+        return f"DAMAGED: {value.reason}"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 100 else f"{text[:99]}…"
 
@@ -221,15 +220,24 @@ def restore(
     scope = TaskScope(dag, run, task, map_index)
     with open_store(url) as store:
         if list_them:
-            archives = store.instances.archives(scope)
-            if as_json:
-                show(archives)
-            else:
-                rows = [(one.id, when(one.at), one.cause, one.writer, ", ".join(map(plain, one.keys))) for one in archives]
-                table(("ARCHIVE", "SET ASIDE", "CAUSE", "BY", "KEYS"), rows)
+            print_archives(store.instances.archives(scope), as_json=as_json)
             return
         release_dead(store, dag, run)
         count = store.instances.restore(scope, archive=archive, force=force)
+    print_restored(count, as_json=as_json)
+
+
+def print_archives(archives: list[Archive], *, as_json: bool) -> None:
+    """Print what can be restored."""
+    if as_json:
+        show(archives)
+        return
+    rows = [(one.id, when(one.at), one.cause, one.writer, ", ".join(map(plain, one.keys))) for one in archives]
+    table(("ARCHIVE", "SET ASIDE", "CAUSE", "BY", "KEYS"), rows)
+
+
+def print_restored(count: int, *, as_json: bool) -> None:
+    """Print how many keys came back."""
     if as_json:
         show({"restored": count})
     else:
