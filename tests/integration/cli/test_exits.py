@@ -33,7 +33,9 @@ COMMANDS = [
     (), ("run",), ("clean",), ("runs",), ("runs", "list"), ("runs", "show"), ("runs", "clear"), ("runs", "delete"),
     ("task-store",), ("task-store", "list"), ("task-store", "get"), ("task-store", "set"), ("task-store", "delete"),
     ("task-store", "clear"), ("task-store", "restore"), ("asset-store",), ("asset-store", "list"), ("asset-store", "get"),
-    ("asset-store", "set"), ("asset-store", "delete"), ("asset-store", "clear"), ("state-store",),
+    ("asset-store", "set"), ("asset-store", "delete"), ("asset-store", "clear"), ("asset-store", "restore"),
+    ("asset-store", "history"), ("asset-store", "rollback"), ("asset-store", "copy"), ("assets",), ("assets", "list"),
+    ("assets", "show"), ("assets", "activate"), ("assets", "deactivate"), ("state-store",),
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
     ("config", "show"), ("doctor",), ("export",), ("import",),
 ]  # fmt: skip
