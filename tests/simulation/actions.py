@@ -204,6 +204,45 @@ def clear_keys(client: Client, draw: random.Random) -> Act:
     )
 
 
+def _asset_of(client: Client, draw: random.Random, *, staging: bool = False) -> tuple[Held, Any] | None:
+    """Choose an accessor of the asset, for staging by an attempt."""
+    some = [one for one in client.attempts[-6:] if isinstance(one[0].owner, str)]
+    return draw.choice(some) if some else None if staging else client.people[-1]
+
+
+@action(5)
+def advance(client: Client, draw: random.Random) -> Act:
+    handle, accessor = _asset_of(client, draw) or client.people[-1]
+    key, value = draw.choice(KEYS), draw.randrange(1000)
+
+    def peek(model: Model) -> Any:
+        row = model.live(handle).get(key)
+        return row.value if row is not None and value <= row.value else "ABSENT"
+
+    return Act(
+        f"advance {key} to {value} of {_name(handle)}",
+        lambda: accessor.aadvance(key, value),
+        lambda model: model.advance(handle, key, value),
+        handle,
+        peek=peek,
+    )
+
+
+@action(7)
+def stage(client: Client, draw: random.Random) -> Act:
+    chosen = _asset_of(client, draw, staging=True)
+    if chosen is None:
+        return open_attempt(client, draw)
+    handle, accessor = chosen
+    key, value, only = draw.choice(KEYS), draw.randrange(1000), draw.random() < 0.5
+    return Act(
+        f"stage {key}={value} advance={only} of {_name(handle)}",
+        lambda: accessor.astage(key, value, advance=only),
+        lambda model: model.stage(handle, key, value, advance=only),
+        handle,
+    )
+
+
 # -- reads ----------------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from milepost import Asset, TaskScope
+from milepost import Asset, InstanceStateError, TaskScope
 from tests.property import model
 from tests.property.model import Instance
 
@@ -44,6 +44,7 @@ class Model(model.Model):
     def __init__(self, now: int) -> None:
         super().__init__(now)
         self.held: dict[int, tuple[TaskScope, Instance, int]] = {}
+        self.staged: dict[TaskScope, tuple[Instance, int, dict[str, tuple[bool, int]]]] = {}
 
     def hold(self, token: int, instance: Instance) -> None:
         """Remember the fence that an attempt holds."""
@@ -56,6 +57,46 @@ class Model(model.Model):
             return False
         scope, instance, fence = self.held[handle.token]
         return self.instances.get(scope) is not instance or instance.fence != fence
+
+    def advance(self, handle: Any, key: str, value: int) -> int:
+        """Write a number that lies beyond the stored one; return what is stored then."""
+        self._guard(handle)
+        row = self.live(handle).get(key)
+        if row is not None and not value > row.value:
+            return int(row.value)
+        self._write(handle, key, value, None)
+        return value
+
+    def stage(self, handle: Any, key: str, value: int, *, advance: bool) -> None:
+        """Keep a value until the attempt succeeds."""
+        self._guard(handle)
+        scope, instance, fence = self.held[handle.token]
+        if instance.state not in ("running", "deferred"):
+            raise InstanceStateError("ended")
+        kept = self.staged.get(scope)
+        if kept is None or kept[0] is not instance or kept[1] != fence:
+            kept = self.staged[scope] = (instance, fence, {})
+        mode, before = kept[2].get(key, (advance, None))
+        if advance and before is not None:
+            if value <= before:
+                return
+            advance = mode
+        kept[2][key] = advance, value
+
+    def finish(self, scope: TaskScope, attempt: int, state: str) -> None:
+        """End an attempt; success writes what it has staged."""
+        instance = self.instances.get(scope)
+        before = instance.state if instance else None
+        super().finish(scope, attempt, state)
+        if state in (before, "deferred"):
+            return
+        kept = self.staged.pop(scope, None)
+        if state == "success" and kept and kept[0] is instance and kept[1] == instance.fence:
+            asset = Held(ASSET.name)
+            for key, (advance, value) in kept[2].items():
+                row = self.live(asset).get(key)  # type: ignore[arg-type]
+                if not advance or row is None or value > row.value:
+                    self._write(asset, key, value, None)  # type: ignore[arg-type]
 
 
 class Step(NamedTuple):
@@ -77,6 +118,7 @@ class Act:
         kind: ``write``; ``read``: no effect; ``quiet``: writes nothing that a reader can see, and its answer is not known.
         once: Whether it may take effect at most once, however often its connection is lost.
         tries: Whether it may be refused inside and then try again.
+        peek: What a call that has seen enough without a transaction answers.
     """
 
     text: str
@@ -86,6 +128,7 @@ class Act:
     kind: str = "write"
     once: bool = False
     tries: bool = False
+    peek: Callable[[Model], Any] | None = None
 
 
 def same(left: Any, right: Any) -> bool:

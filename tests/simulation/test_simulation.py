@@ -179,6 +179,12 @@ def _orphans(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(OPERATIONS, calls.DeleteRun, (delete_run, True))
 
 
+def _nothing_staged(patch: pytest.MonkeyPatch) -> None:
+    from milepost.metastore.operations import lifecycle
+
+    patch.setattr(lifecycle, "commit", lambda *_: _no_check(None, ""))
+
+
 BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "an increment outside of a transaction": _unlocked_increment,
     "writes without a look at the fence": _unfenced_writes,
@@ -187,6 +193,7 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "an increment that is sent again": _increment_sent_twice,
     "several keys outside of a transaction": _put_in_pieces,
     "keys that outlive their run": _orphans,
+    "success without what was staged": _nothing_staged,
 }
 
 

@@ -210,8 +210,9 @@ class Running:
 
     def look(self) -> None:
         """Note, at a moment when something has changed, what a read could see now."""
-        if self.act.kind == "read":
-            self.possible.append((self.act.model(self.world.model), self.stale()))
+        look = self.act.model if self.act.kind == "read" else self.act.peek
+        if look is not None:
+            self.possible.append((look(self.world.model), self.stale()))
 
     def disturb(self, fault: str, text: str, *, within: bool) -> None:
         """Note that a fault hit the call."""
@@ -246,7 +247,7 @@ class Running:
         if isinstance(error, OutcomeUnknownError):
             if not self.doubtful:
                 raise ViolationError(f"{text} although no commit was in doubt")
-        elif self.act.kind == "read":
+        elif self.act.kind == "read" or (self.act.peek and self.expected is None):
             self._ended_read(answer, error, text)
         elif self.act.kind == "write":
             if error is not None and self.act.tries and isinstance(error, StaleAttemptError) and self.stale():
