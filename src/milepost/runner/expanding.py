@@ -57,15 +57,15 @@ class Expansions:
             ResultDamagedError: A result cannot be read.
         """
         expansion = self._known[task.task_id] = task.expansion.expand(self._view)
-        changed = self._store.instances.expand(
-            self._run.dag_id,
-            self._run.run_id,
-            task.task_id,
+        instances, names = self._store.instances, (self._run.dag_id, self._run.run_id, task.task_id)
+        instances.expand(
+            *names,
             expansion=self._name(task),
             length=len(expansion),
             item=lambda index: self._identity(task, index),
         )
-        return len(expansion), [scope.map_index for scope in changed]
+        cleared = [record.scope.map_index for record in instances.list(*names, state="cleared")]
+        return len(expansion), cleared
 
     def _name(self, task: MappedTask) -> str:
         """Return a text that changes whenever the list that a task is mapped over may have changed.

@@ -108,10 +108,12 @@ class _Task:
     expanded: bool
     released: bool = False
     waiting: deque[int] = field(default_factory=deque)
+    outdated: bool = False
+    """Whether the list that it was mapped over is computed anew; what runs for the old one comes to its end first."""
 
     @property
     def done(self) -> bool:
-        return self.expanded and sum(self.counts[state] for state in DONE) == len(self.instances)
+        return self.expanded and not self.outdated and sum(self.counts[state] for state in DONE) == len(self.instances)
 
 
 class Plan:
@@ -182,9 +184,15 @@ class Plan:
         """
         while self._retries and self._retries[0][0] <= now:
             _, _, task_id, index = heapq.heappop(self._retries)
-            self._tasks[task_id].waiting.append(index)
+            instance = self._tasks[task_id].instances.get(index)
+            if instance is not None and instance.state == "up_for_retry":  # not cleared meanwhile
+                self._tasks[task_id].waiting.append(index)
         decisions: list[Expand | Start | Settled] = []
         for task in self._tasks.values():
+            if task.outdated:
+                if task.counts["running"]:
+                    continue
+                self._forget(task)
             decisions += self._release(task)
             while task.waiting and slots > 0:
                 decisions.append(self._start(task, task.waiting.popleft()))
@@ -204,17 +212,17 @@ class Plan:
         if verdict == "run":
             if not task.expanded:
                 return [Expand(task.node.task_id)]
-            task.waiting.extend(self._unfinished(task))
+            task.waiting.extend(self._unstarted(task))
             return []
         state: State = "skipped" if verdict == "skip" else "upstream_failed"
         if not task.expanded:
             return [self._settle_whole(task, state)]
-        for index in self._unfinished(task):
+        for index in self._unstarted(task):
             self._set(task.instances[index], state)
         return [Settled(task.node.task_id, state)]
 
-    def _unfinished(self, task: _Task) -> list[int]:
-        return [index for index, instance in task.instances.items() if instance.state not in DONE]
+    def _unstarted(self, task: _Task) -> list[int]:
+        return [index for index, instance in task.instances.items() if instance.state == "none"]
 
     def _tally(self, node: Node) -> Tally:
         total: Counter[str] = Counter()
@@ -263,7 +271,7 @@ class Plan:
         if count == 0:
             return self._settle_whole(task, "skipped")
         self._give(task_id, range(count))
-        task.waiting.extend(self._unfinished(task))
+        task.waiting.extend(self._unstarted(task))
         return None
 
     def unexpandable(self, task_id: str) -> Settled:
@@ -292,6 +300,9 @@ class Plan:
     def restart(self, task_id: str, map_index: int, attempt: int) -> None:
         """Tell that an attempt was made stale from outside (a clear): start anew, from a fresh retry budget.
 
+        It waits for the tasks before it, which may have been cleared too. Tasks that are mapped over its result are expanded
+        anew.
+
         Args:
             task_id: The task.
             map_index: The position.
@@ -300,7 +311,38 @@ class Plan:
         instance = self.instance(task_id, map_index)
         instance.tries, instance.attempt = 0, max(attempt, instance.attempt)
         self._set(instance, "none")
-        self._again(task_id, map_index, float("-inf"))
+        self._hold_back(self._tasks[task_id])
+        self._outdate_those_mapped_over(task_id)
+
+    def take_back(self, start: Start) -> None:
+        """Tell that an attempt was not started after all: its instance waits for the tasks before it again."""
+        instance = self.instance(start.task_id, start.map_index)
+        instance.tries -= 1
+        instance.attempt -= 1
+        self._set(instance, "none")
+        self._hold_back(self._tasks[start.task_id])
+
+    def reconsider(self, task_id: str) -> None:
+        """Tell that a task was not expanded after all: it waits for the tasks before it again."""
+        self._hold_back(self._tasks[task_id])
+
+    def _hold_back(self, task: _Task) -> None:
+        """Judge a task anew; what waits for a retry has been let go already."""
+        task.released = False
+        task.waiting = deque(index for index in task.waiting if task.instances[index].state == "up_for_retry")
+
+    def _outdate_those_mapped_over(self, task_id: str) -> None:
+        for task in self._tasks.values():
+            if task_id in task.node.length_sources and task.expanded and not task.outdated:
+                task.outdated = True
+                self._outdate_those_mapped_over(task.node.task_id)
+
+    def _forget(self, task: _Task) -> None:
+        """Drop the instances of a mapped task; the next expansion makes them anew from how they stand now."""
+        for (task_id, index), instance in [((one.task_id, one.map_index), one) for one in task.instances.values()]:
+            self._records[task_id, index] = (instance.state, instance.attempt)
+        task.instances, task.counts, task.waiting = {}, Counter(), deque()
+        task.expanded = task.released = task.outdated = False
 
     def _again(self, task_id: str, map_index: int, at: float) -> None:
         self._drawn += 1

@@ -14,7 +14,7 @@ from milepost.runner.errors import ResultDamagedError
 from milepost.runner.expanding import Expansions
 from milepost.runner.graph import nodes_of
 from milepost.runner.opening import open_attempt
-from milepost.runner.plan import Expand, Plan, Settled, Start, State
+from milepost.runner.plan import DONE, Plan, Settled, Start, State
 from milepost.runner.process import AttemptProcess, Reaper, how_it_died, launch
 from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
@@ -27,7 +27,7 @@ from milepost.sdk.node import sources_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from milepost.entry import RunRecord
+    from milepost.entry import InstanceRecord, RunRecord
     from milepost.runner.holder import Hold
     from milepost.sdk.dag import DAG
     from milepost.store import Store
@@ -217,14 +217,37 @@ class Runner:
     def _dispatch(self, reaper: Reaper) -> None:
         """Do what the plan says until it has nothing more to say."""
         while decisions := self.plan.decide(time.monotonic(), self.workers - len(self.running)):
+            outdated = False
             for decision in decisions:
                 self._keep_hold()
-                if isinstance(decision, Start):
-                    self._launch(decision, reaper)
-                elif isinstance(decision, Expand):
-                    self._expand(decision.task_id)
-                else:
+                if isinstance(decision, Settled):
                     self._show_settled(decision)
+                elif outdated or self._sources_cleared(decision.task_id):
+                    if isinstance(decision, Start):
+                        self.plan.take_back(decision)
+                    else:
+                        self.plan.reconsider(decision.task_id)
+                    if not outdated:
+                        self._pick_up_clears()
+                    outdated = True
+                elif isinstance(decision, Start):
+                    self._launch(decision, reaper)
+                else:
+                    self._expand(decision.task_id)
+
+    def _sources_cleared(self, task_id: str) -> bool:
+        """Tell whether somebody has cleared a finished task whose result this one takes, so that there is none to take."""
+        sources = sources_of(self.dag.task_dict[task_id])
+        return any(self._finished_and_cleared(source.task_id) for source in sources)
+
+    def _finished_and_cleared(self, task_id: str | None = None) -> list[InstanceRecord]:
+        """Return the instances, of one task or of all, that have finished in this run and that somebody has cleared since."""
+        records = self.store.instances.list(self.run.dag_id, self.run.run_id, task_id, state="cleared")
+        found = [(record, record.scope.task_id, record.scope.map_index) for record in records]
+        plan = self.plan
+        return [
+            record for record, name, index in found if plan.has(name, index) and plan.instance(name, index).state in DONE
+        ]
 
     def _show_settled(self, settled: Settled) -> None:
         if settled.state != "failed":
@@ -354,14 +377,14 @@ class Runner:
         start = attempt.start
         self.display.ended(start, f"attempt {start.attempt} was taken over (a clear?); starting over")
         self.plan.restart(start.task_id, start.map_index, recorded)
+        self._pick_up_clears()
 
     def _pick_up_clears(self) -> None:
         """Start finished instances over that somebody has cleared meanwhile."""
-        for record in self.store.instances.list(self.run.dag_id, self.run.run_id, state="cleared"):
+        for record in self._finished_and_cleared():
             task_id, map_index = record.scope.task_id, record.scope.map_index
-            if self.plan.has(task_id, map_index):
-                self.display.note(f"{label(task_id, map_index)}: was cleared; starting over")
-                self.plan.restart(task_id, map_index, record.attempt)
+            self.display.note(f"{label(task_id, map_index)}: was cleared; starting over")
+            self.plan.restart(task_id, map_index, record.attempt)
 
     def _show_end(self, attempt: AttemptProcess, state: State) -> None:
         start, error = attempt.start, attempt.error

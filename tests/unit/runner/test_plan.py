@@ -204,3 +204,59 @@ def test_finished_instance_can_start_over():
     assert plan.done is False
     assert drive(plan) == ["a[-1]#2"]
     assert (plan.has("a", -1), plan.has("a", 0), plan.has("c", -1)) == (True, False, False)
+
+
+def test_a_cleared_task_waits_for_cleared_ones_before_it():
+    """Of several cleared tasks, each starts over after those before it, whatever the order of the clears."""
+    plan = Plan(chain_of("b", "a", "c"))
+    assert [plan.decide(0, 1)[0].task_id, plan.finish("b", -1, "success", 0)] == ["b", None]
+    assert plan.decide(0, 1) == [Start("a", -1, 1, retry=False)]
+    plan.restart("a", -1, 1)
+    plan.restart("b", -1, 1)
+    assert drive(plan, slots=5) == ["b[-1]#2", "a[-1]#2", "c[-1]#1"]
+
+
+def test_a_retry_goes_on_beside_a_cleared_sibling():
+    """A sibling that waits for its retry keeps its budget and its delay when another instance is cleared."""
+    plan = Plan([Node("m", mapped=True, retries=1, retry_delay=5)])
+    assert plan.decide(0, 2) == [Expand("m")]
+    plan.expanded("m", 2)
+    plan.decide(0, 2)
+    plan.finish("m", 0, "up_for_retry", 0)
+    plan.finish("m", 1, "success", 0)
+    plan.restart("m", 1, 1)
+    assert plan.decide(1, 2) == [Start("m", 1, 2, retry=True)]
+    assert plan.decide(5, 2) == [Start("m", 0, 2, retry=False)]
+
+
+def test_a_retry_that_was_cleared_is_started_once():
+    """An instance that was cleared while it waited for its retry starts over at once, and only once."""
+    plan = Plan([Node("a", retries=1, retry_delay=5)])
+    plan.decide(0, 1)
+    plan.finish("a", -1, "up_for_retry", 0)
+    plan.restart("a", -1, 1)
+    assert plan.decide(1, 1) == [Start("a", -1, 2, retry=True)]
+    assert plan.decide(5, 1) == []
+
+
+def test_a_cleared_list_is_expanded_anew():
+    """A task mapped over a cleared result is expanded anew when what runs for the old list has ended."""
+    nodes = [
+        Node("list"),
+        Node("m", upstream=("list",), mapped=True, length_sources=("list",)),
+        Node("n", upstream=("m",), mapped=True, length_sources=("m",)),
+    ]
+    plan = Plan(nodes, {("list", -1): ("success", 1)})
+    assert plan.decide(0, 1) == [Expand("m")]
+    plan.expanded("m", 2)
+    assert plan.decide(0, 1) == [Start("m", 0, 1, retry=False)]
+    plan.restart("list", -1, 1)
+    assert plan.decide(0, 1) == [Start("list", -1, 2, retry=False)]
+    plan.finish("list", -1, "success", 0)
+    assert plan.decide(0, 5) == []
+    plan.finish("m", 0, "success", 0)
+    assert drive(plan, counts={"m": 3, "n": 1}, slots=5) == ["m[1]#1", "m[2]#1", "n[0]#1"]
+    plan.restart("list", -1, 2)
+    assert plan.done is False
+    assert drive(plan, counts={"m": 1, "n": 2}) == ["list[-1]#3", "n[1]#1"]
+    assert plan.run_state == "success"
