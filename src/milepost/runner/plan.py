@@ -161,6 +161,10 @@ class Plan:
         """Tell whether the run has this task instance."""
         return task_id in self._tasks and map_index in self._tasks[task_id].instances
 
+    def has_finished(self, task_id: str, map_index: int) -> bool:
+        """Tell whether the run has this task instance, and it is finished."""
+        return self.has(task_id, map_index) and self.instance(task_id, map_index).state in DONE
+
     def successes(self, task_id: str) -> list[int]:
         """Return the map indices of a task's successful instances, in order."""
         found = self._tasks[task_id].instances.values()

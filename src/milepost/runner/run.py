@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from milepost.errors import DamagedStoreError, InvalidValueError, MilepostError, RunHeldError, RunNotFoundError
 from milepost.runner.declaring import declare_assets
 from milepost.runner.errors import DagLoadError, RunnerUsageError
-from milepost.runner.graph import after_all
+from milepost.runner.graph import after_all, left_over
 from milepost.runner.holder import Hold
 from milepost.runner.load import choose_dag, load_dags
 from milepost.runner.progress import make_display, row_of
@@ -231,7 +231,7 @@ class _Command:
         run = runner.run
         count = len(self.dag.task_dict)
         display.note(f"run {run.run_id} of DAG {run.dag_id}: {count} task{'' if count == 1 else 's'}")
-        for line in runner.left_over():
+        for line in left_over(self.dag, runner.records):
             display.note(line)
         with display:
             state = runner.drive()

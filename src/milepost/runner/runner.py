@@ -14,7 +14,7 @@ from milepost.runner.errors import ResultDamagedError
 from milepost.runner.expanding import Expansions
 from milepost.runner.graph import nodes_of
 from milepost.runner.opening import open_attempt
-from milepost.runner.plan import DONE, Plan, Settled, Start, State
+from milepost.runner.plan import Plan, Settled, Start, State
 from milepost.runner.process import AttemptProcess, Reaper, how_it_died, launch
 from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
@@ -241,13 +241,9 @@ class Runner:
         return any(self._finished_and_cleared(source.task_id) for source in sources)
 
     def _finished_and_cleared(self, task_id: str | None = None) -> list[InstanceRecord]:
-        """Return the instances, of one task or of all, that have finished in this run and that somebody has cleared since."""
+        """Return the instances, of one task or of all, that finished in this run and that somebody has cleared since."""
         records = self.store.instances.list(self.run.dag_id, self.run.run_id, task_id, state="cleared")
-        found = [(record, record.scope.task_id, record.scope.map_index) for record in records]
-        plan = self.plan
-        return [
-            record for record, name, index in found if plan.has(name, index) and plan.instance(name, index).state in DONE
-        ]
+        return [record for record in records if self.plan.has_finished(record.scope.task_id, record.scope.map_index)]
 
     def _show_settled(self, settled: Settled) -> None:
         if settled.state != "failed":
@@ -407,21 +403,6 @@ class Runner:
                 error = self.errors.get((instance.task_id, instance.map_index))
                 found.setdefault(instance.task_id, (instance.task_id, instance.state, error))
         return list(found.values())
-
-    def left_over(self) -> list[str]:
-        """Return what is recorded of the run and has no place in the file any more, in words."""
-        said = []
-        gone = sorted({task_id for task_id, _ in self.records} - self.dag.task_dict.keys())
-        if gone:
-            said.append(f"no longer in the file, left as recorded: {', '.join(gone)}")
-        for task_id, task in self.dag.task_dict.items():
-            other = [index for name, index in self.records if name == task_id and (index >= 0) != task.is_mapped]
-            if other:
-                before, now = ("not mapped", "mapped") if task.is_mapped else ("mapped", "not mapped")
-                said.append(
-                    f"{task_id}: was {before} and is {now} now; it starts empty, its earlier state is left as recorded"
-                )
-        return said
 
     def rows(self) -> list[Row]:
         """Return the summary: one row for each task instance."""
