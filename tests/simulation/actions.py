@@ -311,6 +311,17 @@ def finish(client: Client, draw: random.Random) -> Act:
     )
 
 
+@action(3)
+def put_result(client: Client, draw: random.Random) -> Act:
+    scope, text = draw.choice(SCOPES), str(draw.randrange(1000))
+    attempt = max(1, client.world.attempt_of(scope) + draw.choice([0, 0, 0, -1]))
+    return Act(
+        f"put result {text} of {scope} attempt {attempt}",
+        lambda: client.store.runs.aput_result(scope, attempt, text),
+        lambda model: model.put_result(scope, attempt, text),
+    )
+
+
 @action(5)
 def clear_instance(client: Client, draw: random.Random) -> Act:
     scope, keep = draw.choice(SCOPES), draw.random() < 0.4

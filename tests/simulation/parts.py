@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from milepost import Asset, InstanceStateError, TaskScope
+from milepost import Asset, InstanceStateError, StaleAttemptError, TaskScope
 from tests.property import model
 from tests.property.model import Instance
 
@@ -44,6 +44,7 @@ class Model(model.Model):
     def __init__(self, now: int) -> None:
         super().__init__(now)
         self.held: dict[int, tuple[TaskScope, Instance, int]] = {}
+        self.results: dict[TaskScope, str] = {}
         self.staged: dict[TaskScope, tuple[Instance, int, dict[str, tuple[bool, int]]]] = {}
 
     def hold(self, token: int, instance: Instance) -> None:
@@ -57,6 +58,31 @@ class Model(model.Model):
             return False
         scope, instance, fence = self.held[handle.token]
         return self.instances.get(scope) is not instance or instance.fence != fence
+
+    def put_result(self, scope: TaskScope, attempt: int, text: str) -> None:
+        """Keep what an attempt returned."""
+        instance = self._known(scope)
+        if attempt != instance.attempt or attempt <= instance.cleared:
+            raise StaleAttemptError("not current")
+        self.results[scope] = text
+
+    def _settle(self, scope: TaskScope, incarnation: str | None) -> None:
+        fences = {other: one.fence for other, one in self.instances.items()}
+        super()._settle(scope, incarnation)
+        for other, fence in fences.items():
+            if self.instances[other].fence != fence:
+                self.results.pop(other, None)
+
+    def clear_instance(self, scope: TaskScope, *, keep: bool) -> None:
+        """Start over; what was returned is gone whether state is kept or not."""
+        super().clear_instance(scope, keep=keep)
+        self.results.pop(scope, None)
+
+    def delete_run(self, dag_id: str, run_id: str) -> int:
+        """Remove a run."""
+        count = super().delete_run(dag_id, run_id)
+        self.results = {scope: text for scope, text in self.results.items() if scope in self.instances}
+        return count
 
     def advance(self, handle: Any, key: str, value: int) -> int:
         """Write a number that lies beyond the stored one; return what is stored then."""

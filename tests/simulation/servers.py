@@ -44,8 +44,8 @@ class Blocking:
         self._real = real
 
     def __getattr__(self, name: str) -> Any:
-        if name == "instances":
-            return Blocking(self._real.instances)
+        if name in ("instances", "runs"):
+            return Blocking(getattr(self._real, name))
         method: Callable[..., Any] = self._real.__len__ if name == "alen" else getattr(self._real, name[1:])
 
         async def twin(*args: Any, **options: Any) -> Any:
@@ -307,7 +307,9 @@ class Court:
     def _search(self, model: Model, rest: frozenset[int]) -> bool:
         if not rest:
             return self._as_stored(model)
-        place = rest, repr((model.instances, model.assets, model.incarnations, sorted(model.replaced)))
+        held = [(token, fence, model.instances.get(scope) is one) for token, (scope, one, fence) in model.held.items()]
+        state = (model.instances, model.assets, model.incarnations, sorted(model.replaced), model.results, model.staged)
+        place = rest, repr((state, sorted(held)))
         if place in self.met:
             return False
         self.met.add(place)
@@ -348,9 +350,9 @@ class Court:
             for owner, one in (*model.instances.items(), *model.assets.items())
             for key, row in one.rows.items()
         }
-        return (instances, rows) == self.final
+        return (instances, rows, model.results) == self.final
 
-    def _stored(self) -> tuple[Any, Any]:
+    def _stored(self) -> tuple[Any, Any, Any]:
         database = self.race.database
         owners: dict[int, Any] = {self.race.asset[0]: ASSET.name}
         instances: dict[Any, Any] = {}
@@ -368,7 +370,8 @@ class Court:
             versions.append(version)
         if len(set(versions)) < len(versions):
             raise ViolationError(f"two rows have one version: {self._story()}")
-        return instances, rows
+        results = {owners.get(owner, owner): text for owner, text in database.sql("SELECT owner_id, value FROM results")}
+        return instances, rows, results
 
     def _story(self) -> str:
         return "\n".join(["", *map(str, sorted(self.calls, key=lambda done: done.begin))])

@@ -483,6 +483,13 @@ class World:
         if found != expected:
             raise ViolationError(f"instances (state, attempt, cleared, fence, updated): {found}; expected: {expected}")
         self._compare_rows(owners, writer)
+        results = {owners.get(owner, owner): text for owner, text in select("SELECT owner_id, value FROM results")}
+        if results != self.model.results:
+            raise ViolationError(f"results: {results}; expected: {self.model.results}")
+        for table, column in (("staged", "instance"), ("intents", "owner_id")):
+            for (owner,) in select(f"SELECT {column} FROM {table}"):
+                if owner not in owners:
+                    raise ViolationError(f"a row of {table} belongs to {owner}, which is gone")
         self._check_chain()
 
     def _compare_rows(self, owners: dict[int, Any], writer: object) -> None:
