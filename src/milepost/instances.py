@@ -368,7 +368,7 @@ class Instances:
         return await self._metastore.acall(self._restore(scope, archive, force))
 
     def _restore(self, scope: TaskScope, archive: int | None, force: bool) -> calls.Restore:
-        number = None if archive is None else check_number(archive, "archive", 1, 2**63 - 1)
+        number = None if archive is None else check_number(archive, "archive", -(2**63), 2**63 - 1)
         return calls.Restore(check_scope(scope), number, check_flag(force, "force"), self._writer)
 
     # -- delete and look ------------------------------------------------------------------------------------------

@@ -233,6 +233,17 @@ def test_s22_a_list_computed_anew_starts_other_items_over(store: Any, caplog: An
         store.instances.finish(TaskScope(DAG, RUN, "mapped", 1), 1, "failed")
 
 
+def test_s22_staged_values_of_another_item_are_dropped(store: Any) -> None:
+    """S-22: what an attempt staged for an item that has gone never becomes visible."""
+    scope, asset = TaskScope(DAG, RUN, "mapped", 0), Asset("a")
+    opened = store.instances.open(scope, 1, item={"x": "a"}, outlets=[asset])
+    opened["asset_store"].stage("k", 1)
+    assert expand(store, "z", "first") == [0]
+    store.instances.open(scope, 2, item={"x": "z"}, outlets=[asset])
+    store.instances.finish(scope, 2, "success")
+    assert store.asset_store(asset).keys() == []
+
+
 def test_s22_one_expansion_is_compared_once(store: Any) -> None:
     """S-22: for the same expansion nothing is compared, nor for items without a fingerprint; a deleted run begins anew."""
     items_of(store, "ab", attempt=1)[0].set("item", "a")

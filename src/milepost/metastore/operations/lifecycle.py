@@ -129,17 +129,31 @@ def expand(call: calls.Expand, _: Environment) -> Operation[calls.Expanded]:
         if index < call.length and not _differ(item, items.get(index)):
             continue
         scope = TaskScope(call.dag_id, call.run_id, call.task_id, index)
-        count = yield from set_aside(number, scope, "item_changed", call.writer)
-        yield "result_delete", (number,)
-        yield "instance_clear", (number,)
+        count = yield from _start_over(number, scope, "item_changed", call.writer)
         answer.discarded.append(scope)
         if count or state != "cleared":
             now = "stands for another item" if index < call.length else "has no item any more"
             answer.warnings.append(f"{scope} now {now}: it starts over, {count} keys of the earlier one were set aside")
     yield "expansion_put", (run, call.task_id, call.expansion)
     if answer.discarded:
-        yield "run_reopen", (run,)
+        yield from _reopen(run)
     return answer
+
+
+def _start_over(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bool = False) -> Operation[int]:
+    """Make an instance's attempts stale, archive its keys unless ``keep``, drop its result. How many keys went."""
+    count = yield from set_aside(owner, scope, cause, writer, keep=keep)
+    yield "result_delete", (owner,)
+    yield "staged_drop", (owner,)
+    yield "instance_clear", (owner,)
+    return count
+
+
+def _reopen(run: int) -> Operation[None]:
+    """Make a run of which instances start over unfinished."""
+    yield "outcome_drop_unstarted", (run,)
+    yield "run_reopen", (run,)
+    yield "event_run_settle", (run, 1)
 
 
 def _stale(scope: TaskScope, attempt: int, instance: _Instance) -> StaleAttemptError:
@@ -248,15 +262,10 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
     for number, task_id, map_index, on_clear in targets:
         keep = (on_clear or environment.policy.on_clear) == "keep" if call.keep is None else call.keep
         scope = readable_scope(call.dag_id, call.run_id, task_id, map_index)
-        yield from set_aside(number, scope, "clear", call.writer, keep=keep)
+        yield from _start_over(number, scope, "clear", call.writer, keep=keep)
         if not keep:
             discarded.append(scope)
-        yield "result_delete", (number,)
-        yield "staged_drop", (number,)
-        yield "instance_clear", (number,)
-    yield "outcome_drop_unstarted", (run,)
-    yield "run_reopen", (run,)
-    yield "event_run_settle", (run, 1)
+    yield from _reopen(run)
     return calls.Cleared(len(targets), discarded)
 
 
