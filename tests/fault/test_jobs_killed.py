@@ -86,7 +86,7 @@ def test_with_neither_the_second_job_is_announced(
     assert used["job"] == expected - 1
     assert len(service.jobs()) == expected
     if expected == 2:
-        assert "a service that does not know tokens may now run two" in used["warned"]
+        assert "two jobs may now run if the service does not know tokens" in used["warned"]
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
