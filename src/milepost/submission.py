@@ -282,8 +282,8 @@ def _unknown(now: Situation, intent: Intent) -> Step:
     unknown = f"{cut}, and there is no find to ask for its job{_because(changed)}"
     if now.on_unknown == "fail" or (changed and now.on_changed == "fail"):
         return Refuse(
-            f"{unknown}; look for the job with the token {intent.token}: if it is there, store its id under the key, if not, "
-            "delete the key, then run the task again"
+            f"{unknown}; look for the job with the token {intent.token}: if it is there, store its id under the key, "
+            "if not, delete the key; then run the task again"
         )
     if changed and now.on_changed == "resubmit":
         return Submit(True, "resubmitted", cut + _because(changed), f"{unknown}: if it is there, it is left running")
@@ -291,8 +291,8 @@ def _unknown(now: Situation, intent: Intent) -> Step:
         False,
         "resubmitted",
         cut,
-        f"{unknown}; submitting again with the same token, {intent.token}: two jobs may now run if the service does not know "
-        "tokens",
+        f"{unknown}; submitting again with the same token, {intent.token}: two jobs may now run if the service does not "
+        "know tokens",
     )
 
 
