@@ -19,9 +19,9 @@ __all__ = ["ResumableJobMixin"]
 class ResumableJobMixin(ABC):
     """Makes an operator submit its job once, however often it is tried again.
 
-    The names are those of Airflow 3.3's mixin, so that an operator written for it works. `execute` returns what
+    The names are those of Airflow 3.3's mixin, so that an operator written for it works. ``execute`` returns what
     `execute_resumable` returns; the methods say how the other system is asked. Any of them may be asynchronous where
-    `execute` is and awaits `aexecute_resumable`. `TaskStoreAccessor.submit_once` says what happens when.
+    ``execute`` is and awaits `aexecute_resumable`. `TaskStoreAccessor.submit_once` says what happens when.
 
     Optional, beyond Airflow's:
 
@@ -102,7 +102,7 @@ class ResumableJobMixin(ABC):
         return await aresume(_task_store(context), self._request(context, self._astatus))
 
     def execute_resumable(self, context: Any) -> Any:
-        """Submit the job unless it is there already, wait for it, and return its result. `execute` calls this.
+        """Submit the job unless it is there already, wait for it, and return its result. ``execute`` calls this.
 
         Args:
             context: The task's context.
