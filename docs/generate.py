@@ -13,7 +13,7 @@ import typer
 from milepost import errors
 from milepost.cli.app import app
 from milepost.cli.exits import Exit, exit_of
-from milepost.config import OPTIONS
+from milepost.config import SECTIONS
 
 __all__ = ["PAGES", "commands", "render"]
 
@@ -34,12 +34,11 @@ def configuration() -> str:
     lines = [
         _NOTE + "# Configuration options",
         "",
-        "All options are in the section `[state_store]`. [Configuration](configuration.md) says how to set them.",
-        "",
-        "| Option | Default | Meaning |",
-        "|---|---|---|",
+        "[Configuration](configuration.md) says how to set them.",
     ]
-    lines += [f"| `{one.name}` | {_default(one.default)} | {_cell(one.meaning)} |" for one in OPTIONS.values()]
+    for section, options in SECTIONS.items():
+        lines += ["", f"## [{section}]", "", "| Option | Default | Meaning |", "|---|---|---|"]
+        lines += [f"| `{one.name}` | {_default(one.default)} | {_cell(one.meaning)} |" for one in options.values()]
     return "\n".join(lines) + "\n"
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 from tests.support.servers import databases
+from tests.support.serving import served
 
-__all__ = ["Require", "databases", "require"]
+__all__ = ["Require", "databases", "require", "served"]
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 

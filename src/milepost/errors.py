@@ -23,6 +23,9 @@
     ├── DamagedEntryError                       a stored row that cannot be read
     ├── BackendUnsupportedError                 the configured backend cannot do this call
     ├── MissingDependencyError (ImportError)    an extra that is not installed
+    ├── AccessError                             a server refuses the caller
+    │   ├── AuthenticationError                 no credential, or one that is unknown or has expired
+    │   └── ForbiddenError                      the credential does not open this
     └── StoreError                              the store as a whole
         ├── StoreUnreachableError               it cannot be opened or stays busy
         │   └── OutcomeUnknownError             the connection went in mid-commit
@@ -35,14 +38,17 @@
 from __future__ import annotations
 
 __all__ = [
+    "AccessError",
     "ArchiveNotFoundError",
     "AssetNotActiveError",
     "AssetNotFoundError",
+    "AuthenticationError",
     "BackendUnsupportedError",
     "ConfigurationError",
     "ConflictError",
     "DamagedEntryError",
     "DamagedStoreError",
+    "ForbiddenError",
     "InstanceNotFoundError",
     "InstanceStateError",
     "InvalidKeyError",
@@ -186,6 +192,18 @@ class BackendUnsupportedError(MilepostError):
 
 class MissingDependencyError(MilepostError, ImportError):
     """An optional part is not installed; the message is the install command."""
+
+
+class AccessError(MilepostError):
+    """A server refuses the caller."""
+
+
+class AuthenticationError(AccessError):
+    """There is no credential, or the server does not know it, or it has expired. HTTP 401."""
+
+
+class ForbiddenError(AccessError):
+    """The credential does not open what was asked for, whether or not that exists. HTTP 403."""
 
 
 class StoreError(MilepostError):

@@ -41,18 +41,22 @@ def connect(
     writer: Writer = _PYTHON,
     upgrade: bool = True,
     migrate: bool = False,
+    token: str | None = None,
+    secret: str | None = None,
     **settings: Any,
 ) -> Store:
     """Open a store, creating it where nothing is there yet.
 
     Args:
-        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db`` or ``memory://``; by default as configured, which is a
-            SQLite file in the user's state folder.
+        url: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, ``postgresql://…``, ``mysql://…``, ``memory://``, or the
+            ``http(s)://host:port`` of a server; by default as configured, which is a SQLite file in the user's state folder.
         clock: Where the time comes from; by default the system.
         writer: Who is on record for writes outside of attempts.
         upgrade: `False` opens only what is there and leaves it as it is: nothing is created, no older schema is brought up
             to date.
         migrate: `True` brings an older schema on a database server up to date too, as ``milepost db upgrade`` does.
+        token: For a server: the token of an attempt; by default ``MILEPOST_TOKEN``.
+        secret: For a server: the worker secret, which opens all of it; by default as configured in ``[server]``.
         **settings: Options of ``[state_store]`` by name; they win over the environment.
 
     Returns:
@@ -66,6 +70,8 @@ def connect(
     .. versionadded:: 0.1
     """
     loaded = load_settings({"url": url, **settings})
+    if loaded.url.startswith(("http://", "https://")):
+        return Store(_behind_server(loaded, clock or SystemClock(), token, secret), loaded, writer)
     metastore = _open(loaded, clock or SystemClock(), upgrade, migrate)
     try:
         if loaded.backend is not None:
@@ -83,6 +89,8 @@ def aconnect(
     writer: Writer = _PYTHON,
     upgrade: bool = True,
     migrate: bool = False,
+    token: str | None = None,
+    secret: str | None = None,
     **settings: Any,
 ) -> Opening:
     """Open a store without blocking the event loop; as `connect`.
@@ -92,8 +100,8 @@ def aconnect(
     """
     import asyncio
 
-    options: dict[str, Any] = {"clock": clock, "writer": writer, "upgrade": upgrade, "migrate": migrate, **settings}
-    return Opening(asyncio.to_thread(connect, url, **options))
+    options: dict[str, Any] = {"clock": clock, "writer": writer, "upgrade": upgrade, "migrate": migrate}
+    return Opening(asyncio.to_thread(connect, url, token=token, secret=secret, **options, **settings))
 
 
 class Opening(Coroutine[Any, Any, "Store"]):
@@ -132,6 +140,16 @@ class Opening(Coroutine[Any, Any, "Store"]):
             await self._store.aclose()
 
 
+def _behind_server(settings: Settings, clock: Clock, token: str | None, secret: str | None) -> Metastore:
+    if settings.backend is not None:
+        raise ConfigurationError("a backend of the store works where the store is: configure it at the server, not here")
+    from milepost.remote.client import HttpMetastore
+    from milepost.remote.connection import parse_url
+    from milepost.remote.credentials import find_credential
+
+    return HttpMetastore(settings.url, find_credential(parse_url(settings.url).host, token, secret), clock=clock)
+
+
 def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Metastore:
     url = settings.url
     if url.startswith("sqlite:///"):
@@ -153,7 +171,7 @@ def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Met
         return MemoryMetastore(clock=clock, policy=settings)
     raise ConfigurationError(
         f"no store of the kind {mask_url(url)!r} is known to this release; "
-        "url is sqlite:///FILE, postgresql://…, mysql://… or memory://"
+        "url is sqlite:///FILE, postgresql://…, mysql://…, http(s)://… or memory://"
     )
 
 

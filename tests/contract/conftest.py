@@ -17,8 +17,10 @@ from milepost.config import load_settings
 from milepost.metastore.memory import MemoryMetastore
 from milepost.metastore.network import NetworkMetastore
 from milepost.metastore.sql import SqliteMetastore
+from milepost.remote.client import HttpMetastore
 from tests.support.driver import Loops, Twin, drive
 from tests.support.servers import Database, Databases, engine_of, in_use, wait_until
+from tests.support.serving import SECRET, Served
 
 WAYS = [f"{path}-{style}" for path in ("direct", "operations") for style in ("sync", "async")]
 EMBEDDED = [f"{kind}-{way}" for kind in ("sqlite", "memory") for way in WAYS]
@@ -29,6 +31,9 @@ ALL_WAYS = {"test_fencing", "test_threads"}
 """Modules whose tests run on servers in every way: what can differ there is order and concurrency."""
 BOUNCED = ["bouncer-direct-sync", "bouncer-operations-async"]
 """The same by way of PgBouncer, which gives each transaction another connection."""
+HTTP = ["http-direct-sync", "http-operations-async"]
+"""Behind a server (``milepost serve``) with a SQLite file, the first always; `ALL_WAYS` on PostgreSQL behind one, too."""
+HTTP_ON_SERVERS = ["httppostgres-direct-sync", "httppostgres-operations-async"]
 
 Make = Callable[..., Any]
 SCOPE = TaskScope("dag", "run", "task")
@@ -51,7 +56,8 @@ def loops() -> Iterator[Loops]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that has a store on the variants that fit its module."""
     if "variant" in metafunc.fixturenames:
-        ways = [*SERVERS, *BOUNCED] if metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS else ALWAYS
+        every = metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS
+        ways = [*SERVERS, *BOUNCED, *HTTP, *HTTP_ON_SERVERS] if every else [*ALWAYS, HTTP[0]]
         metafunc.parametrize("variant", [*EMBEDDED, *ways], indirect=True)
 
 
@@ -64,7 +70,7 @@ def variant(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def database(variant: str, databases: Databases) -> Database | None:
     """The database of a variant on a server, without rows."""
-    kind = variant.partition("-")[0]
+    kind = variant.partition("-")[0].removeprefix("http")
     if kind == "bouncer":
         return databases.bounced()
     return databases.get(kind) if kind in ("postgres", "mysql") else None
@@ -72,7 +78,13 @@ def database(variant: str, databases: Databases) -> Database | None:
 
 @pytest.fixture
 def make(
-    variant: str, clock: ManualClock, loops: Loops, tmp_path: Path, database: Database | None, databases: Databases
+    variant: str,
+    clock: ManualClock,
+    loops: Loops,
+    tmp_path: Path,
+    database: Database | None,
+    databases: Databases,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Make]:
     """Return a function from settings to a store; two stores of a test share the file or database but never the memory.
 
@@ -80,21 +92,30 @@ def make(
     """
     kind, path, style = variant.split("-")
     stores: list[Store] = []
+    clients: list[HttpMetastore] = []
     bounced = {"url": databases.bouncer().url_of(database.url), "prepare": False} if kind == "bouncer" and database else {}
 
     def open_metastore(**options: Any) -> Metastore:
         if database is not None:
             return network_metastore(database, **options, **bounced)
-        return SqliteMetastore(tmp_path / "store.db", **options) if kind == "sqlite" else MemoryMetastore(**options)
+        return MemoryMetastore(**options) if kind == "memory" else SqliteMetastore(tmp_path / "store.db", **options)
 
     def build(*, writer: Writer | None = None, **settings: Any) -> Any:
         loaded = load_settings({"url": "memory://", **settings}, {})
         metastore = open_metastore(clock=clock, policy=loaded, direct=path == "direct")
         store = Store(metastore, loaded, writer or Writer("python"))
         stores.append(store)
+        if kind.startswith("http"):
+            server: Served = request.getfixturevalue("served")
+            client = HttpMetastore(server.add(store), SECRET, clock=clock)
+            _BEHIND[client] = metastore
+            clients.append(client)
+            store = Store(client, loaded, writer or Writer("python"))
         return drive(store, style, loops)
 
     yield build
+    for client in clients:
+        client.close()
     for store in stores:
         engine = store.metastore.engine  # type: ignore[attr-defined]
         if database is not None:
@@ -160,6 +181,15 @@ def network_metastore(database: Database, *, clock: Clock, policy: Any, direct: 
     return NetworkMetastore(engine, policy=policy, direct=direct)
 
 
+_BEHIND: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def engine_behind(store: Any) -> Any:
+    """Return the engine of a store, also of one behind a server."""
+    metastore = real(store).metastore
+    return _BEHIND.get(metastore, metastore).engine
+
+
 _DATABASES: weakref.WeakKeyDictionary[Any, Database] = weakref.WeakKeyDictionary()
 
 
@@ -168,7 +198,7 @@ def sql(store: Any, text: str, *parameters: Any) -> list[Any]:
 
     It is written for SQLite. A test is skipped where a server refuses the damage that it does.
     """
-    engine = real(store).metastore.engine
+    engine = engine_behind(store)
     if engine in _DATABASES:
         database = _DATABASES[engine]
         if "value = x'" in text or (database.dialect == "postgres" and "key = x'" in text):

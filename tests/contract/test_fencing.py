@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost import Asset, InstanceNotFoundError, StaleAttemptError, TaskScope
-from tests.contract.conftest import SCOPE, real, sql
+from tests.contract.conftest import SCOPE, engine_behind, sql
 
 ORDERS = Asset("orders", uri="s3://orders")
 HOUR = timedelta(hours=1)
@@ -189,7 +189,7 @@ def test_s26_a_read_paused_between_its_statements(store: Any, variant: str, read
     """S-26: a takeover between any two statements of a read gives the stored value or StaleAttemptError."""
     if variant.startswith("memory"):
         pytest.skip("in memory, calls run one at a time")
-    engine = real(store).metastore.engine
+    engine = engine_behind(store)
     name = "drive" if hasattr(engine, "drive") else "run"  # what blocking and asynchronous calls share
     run = getattr(engine, name)
     for pause in range(4):

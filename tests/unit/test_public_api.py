@@ -12,6 +12,7 @@ import milepost
 EXPECTED = [
     "NEVER_EXPIRE",
     "NOT_FOUND",
+    "AccessError",
     "Archive",
     "ArchiveNotFoundError",
     "Asset",
@@ -26,6 +27,7 @@ EXPECTED = [
     "AssetStoreAccessor",
     "AssetStoreAccessors",
     "Assets",
+    "AuthenticationError",
     "BackendUnsupportedError",
     "BaseStateBackend",
     "BaseStoreBackend",
@@ -39,6 +41,7 @@ EXPECTED = [
     "DamagedValue",
     "DueKey",
     "Entry",
+    "ForbiddenError",
     "InstanceNotFoundError",
     "InstanceRecord",
     "InstanceStateError",

@@ -42,9 +42,10 @@ class Handle:
         attempt: That attempt, for messages.
         owner_id: The number under which the owner's keys are stored, once known.
         fixed: Whether it is this owner and no other, should one be recorded anew under the scope.
+        running: Whether it opens anything only while the attempt runs: that of a token does.
     """
 
-    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "scope", "writer")
+    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "running", "scope", "writer")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Handle:
         attempt: int | None = None,
         owner_id: int | None = None,
         fixed: bool = False,
+        running: bool = False,
     ) -> None:
         self.scope = scope
         self.writer = writer
@@ -66,6 +68,7 @@ class Handle:
         self.attempt = attempt
         self.owner_id = owner_id
         self.fixed = fixed
+        self.running = running
 
 
 class Stored(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from milepost.calls.base import Call
 from milepost.entry import Archive, InstanceRecord, Outcome, RunRecord, TaskOptions
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = [
+    "MAX_RESULT_BYTES",
     "Archives",
     "BeginRun",
     "ClearInstances",
@@ -29,6 +30,9 @@ __all__ = [
     "PutResult",
     "Restore",
 ]
+
+MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
+"""The most bytes of what one task instance returns."""
 
 
 @dataclass(eq=False, slots=True)
@@ -223,7 +227,7 @@ class BeginRun(Call[RunRecord]):
     """Record a run if it is new and take it for a runner until ``ttl`` seconds from now.
 
     ``params`` and ``logical_date`` are kept from the first time. A run in state ``success`` is returned as it is, not
-    taken, unless ``again``.
+    taken.
 
     Raises:
         RunHeldError: Another runner's hold is valid and its name is not ``dead_holder``.
@@ -236,7 +240,6 @@ class BeginRun(Call[RunRecord]):
     params: str | None = None
     logical_date: int | None = None
     dead_holder: str | None = None
-    again: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from milepost.cli.common import AsJson, Url, say, show, table
-from milepost.config import OPTIONS, mask_url, resolve
+from milepost.config import SECTIONS, Option, Resolved, mask_url, resolve
 
 __all__ = ["register"]
 
@@ -28,16 +30,24 @@ def show_settings(url: Url = None, as_json: AsJson = False) -> None:
 
     Example: milepost config show --json
     """
-    found = {
-        name: {
-            "value": mask_url(one.value) if name == "url" else one.value,
-            "source": "--url" if one.source == "argument" else one.source,
-        }
-        for name, one in resolve({"url": url}).items()
+    sections = {section: resolve({"url": url} if section == "state_store" else {}, section=section) for section in SECTIONS}
+    shown = {
+        section: {name: _row(SECTIONS[section][name], one) for name, one in found.items()}
+        for section, found in sections.items()
     }
     if as_json:
-        show({"state_store": found})
+        show(shown)
         return
-    say("[state_store]")
-    rows = [(name, "" if one["value"] is None else one["value"], one["source"]) for name, one in found.items()]
-    table(("OPTION", "VALUE", "SOURCE", "MEANING"), [(*row, OPTIONS[row[0]].meaning) for row in rows])
+    for number, (section, found) in enumerate(shown.items()):
+        if number:
+            say()
+        say(f"[{section}]")
+        rows = [(name, "" if one["value"] is None else one["value"], one["source"]) for name, one in found.items()]
+        table(("OPTION", "VALUE", "SOURCE", "MEANING"), [(*row, SECTIONS[section][row[0]].meaning) for row in rows])
+
+
+def _row(option: Option, found: Resolved) -> dict[str, Any]:
+    value = found.value
+    if value is not None:
+        value = "***" if option.secret else mask_url(value) if option.name == "url" else value
+    return {"value": value, "source": "--url" if found.source == "argument" else found.source}

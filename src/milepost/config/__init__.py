@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from milepost.config.server import SERVER_OPTIONS, ServerSettings, read_secret
 from milepost.config.settings import OPTIONS, Option, Settings
-from milepost.config.sources import Resolved, config_file, load_settings, resolve
+from milepost.config.sources import (
+    SECTIONS,
+    Resolved,
+    config_file,
+    default_folder,
+    load_server_settings,
+    load_settings,
+    resolve,
+)
 from milepost.config.urls import PERCENT_HINT, mask_url
 
 __all__ = [
     "OPTIONS",
     "PERCENT_HINT",
+    "SECTIONS",
+    "SERVER_OPTIONS",
     "Option",
     "Resolved",
+    "ServerSettings",
     "Settings",
     "config_file",
+    "default_folder",
+    "load_server_settings",
     "load_settings",
     "mask_url",
+    "read_secret",
     "resolve",
 ]

@@ -1,4 +1,4 @@
-"""The options of ``[state_store]``: their types, defaults and limits, in one table."""
+"""The options of ``[state_store]`` and what all options share: types, defaults and limits, in one table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any
 from milepost.config.urls import mask_url
 from milepost.errors import ConfigurationError
 
-__all__ = ["OPTIONS", "Option", "Settings"]
+__all__ = ["OPTIONS", "Option", "Settings", "as_flag", "as_number", "as_text", "parse_option"]
 
 Parse = Callable[[Any], Any]
 
 _MOST = 2**31 - 1
 
 
-def _number(least: int) -> Parse:
+def as_number(least: int) -> Parse:
+    """Return the parser of a whole number from ``least`` on."""
+
     def parse(raw: Any) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int | str):
             raise ValueError("must be a whole number")  # noqa: TRY004  (a setting has one kind of error)
@@ -43,7 +45,8 @@ def _choice(*allowed: str) -> Parse:
     return parse
 
 
-def _flag(raw: Any) -> bool:
+def as_flag(raw: Any) -> bool:
+    """Return a yes or no."""
     if isinstance(raw, bool):
         return raw
     words = {
@@ -61,7 +64,8 @@ def _flag(raw: Any) -> bool:
     return words[raw.strip().lower()]
 
 
-def _text(raw: Any) -> str:
+def as_text(raw: Any) -> str:
+    """Return a text that is not empty."""
     if not isinstance(raw, str):
         raise ValueError(f"must be a text, not {type(raw).__name__}")  # noqa: TRY004
     if not raw.strip():
@@ -79,7 +83,7 @@ def _file(text: str) -> str:
 def _url(raw: Any) -> str:
     if isinstance(raw, PurePath):
         raise ValueError(f"must be a text such as sqlite:///{raw}")  # noqa: TRY004
-    url = _text(raw)
+    url = as_text(raw)
     scheme, colon, rest = url.partition(":")
     if not colon or len(scheme) == 1 or not scheme.replace("+", "").isalnum():  # no scheme, or the drive of a Windows path
         raise ValueError(f"must be a URL; for a file write sqlite:///{_file(url)}")
@@ -94,47 +98,49 @@ class Option:
     """One option.
 
     Args:
-        name: Its name in ``[state_store]``.
+        name: Its name in its section.
         default: The value where nothing is set.
         parse: Turns what a source holds (a text, or a Python value given as an argument) into the value.
         meaning: One line for people.
+        secret: Whether the value is never shown.
     """
 
     name: str
     default: Any
     parse: Parse
     meaning: str
+    secret: bool = False
 
 
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         Option("url", None, _url, "where state is kept; default: a SQLite file in the user's state folder"),
-        Option("backend", None, _text, "dotted path of a BaseStateBackend subclass that keeps the entries"),
-        Option("default_retention_days", 30, _number(0), "days after the last update; 0: no default expiry"),
-        Option("clear_on_success", False, _flag, "drop an instance's keys when it succeeds"),
+        Option("backend", None, as_text, "dotted path of a BaseStateBackend subclass that keeps the entries"),
+        Option("default_retention_days", 30, as_number(0), "days after the last update; 0: no default expiry"),
+        Option("clear_on_success", False, as_flag, "drop an instance's keys when it succeeds"),
         Option(
             "state_cleanup_batch_size",
             0,
-            _number(0),
+            as_number(0),
             "rows per delete statement; 0: a bounded batch of our choice",
         ),
-        Option("max_value_bytes", 65_536, _number(0), "most bytes of a value as JSON; 0: no limit"),
+        Option("max_value_bytes", 65_536, as_number(0), "most bytes of a value as JSON; 0: no limit"),
         Option("on_clear", "discard", _choice("discard", "keep"), "what clearing an instance does with its keys"),
-        Option("archive_days", 7, _number(0), "days that set-aside state and the change log are kept"),
-        Option("asset_history_limit", 100, _number(0), "earlier values kept per asset key; 0: none"),
-        Option("orphan_grace_hours", 24, _number(0), "hours after which the state of a deactivated asset may be removed"),
+        Option("archive_days", 7, as_number(0), "days that set-aside state and the change log are kept"),
+        Option("asset_history_limit", 100, as_number(0), "earlier values kept per asset key; 0: none"),
+        Option("orphan_grace_hours", 24, as_number(0), "hours after which the state of a deactivated asset may be removed"),
         Option(
             "unfinished_days",
             90,
-            _number(0),
+            as_number(0),
             "days that open instances are spared after their last sign of life",
         ),
         Option("synchronous", "full", _choice("full", "normal"), "SQLite durability"),
         Option(
             "prepared_statements",
             True,
-            _flag,
+            as_flag,
             "prepare statements on PostgreSQL; false behind PgBouncer before 1.21 in transaction mode",
         ),
     )
@@ -171,23 +177,26 @@ class Settings:
         return mask_url(value) if name == "url" else value
 
 
-def parse_option(name: str, raw: Any, place: str) -> Any:
+def parse_option(name: str, raw: Any, place: str, section: str, options: dict[str, Option]) -> Any:
     """Return the value of an option.
 
     Args:
         name: The option.
         raw: What the source holds.
         place: Where that is, for the error.
+        section: The section that it is in.
+        options: The options of that section.
 
     Raises:
         ConfigurationError: The option is unknown or the value is bad.
     """
-    if name not in OPTIONS:
-        raise ConfigurationError(f"{place}: there is no option {name!r} in [state_store]; known: {', '.join(OPTIONS)}")
+    if name not in options:
+        raise ConfigurationError(f"{place}: there is no option {name!r} in [{section}]; known: {', '.join(options)}")
     try:
-        return OPTIONS[name].parse(raw)
+        return options[name].parse(raw)
     except ValueError as error:
-        raise ConfigurationError(f"{place}: {name} {error}, got {_shown(name, raw)}") from None
+        shown = "" if options[name].secret else f", got {_shown(name, raw)}"
+        raise ConfigurationError(f"{place}: {name} {error}{shown}") from None
 
 
 def _shown(name: str, raw: Any) -> str:

@@ -7,13 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from milepost.config.settings import OPTIONS, Settings, parse_option
+from milepost.config.server import SERVER_OPTIONS, ServerSettings
+from milepost.config.settings import OPTIONS, Option, Settings, parse_option
 from milepost.errors import ConfigurationError
 
-__all__ = ["Resolved", "config_file", "default_url", "load_settings", "resolve"]
+__all__ = [
+    "SECTIONS",
+    "Resolved",
+    "config_file",
+    "default_folder",
+    "default_url",
+    "load_server_settings",
+    "load_settings",
+    "resolve",
+]
 
-_SECTION = "state_store"
-_PREFIX = f"MILEPOST__{_SECTION.upper()}__"
+SECTIONS: dict[str, dict[str, Option]] = {"state_store": OPTIONS, "server": SERVER_OPTIONS}
+_KNOWN = ", ".join(f"[{section}]" for section in SECTIONS)
 _FILE = "milepost.cfg"
 
 
@@ -24,16 +34,18 @@ class Resolved(NamedTuple):
     source: str
 
 
-def default_url(environment: Mapping[str, str]) -> str:
-    """Return the URL of the SQLite file in ``MILEPOST_HOME`` or else in the user's state folder."""
-    home = environment.get("MILEPOST_HOME")
-    if home:
-        folder = Path(home).expanduser().absolute()
-    else:
-        from platformdirs import user_state_path
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """Return ``MILEPOST_HOME`` or else the user's state folder."""
+    if home := environment.get("MILEPOST_HOME"):
+        return Path(home).expanduser().absolute()
+    from platformdirs import user_state_path
 
-        folder = user_state_path("milepost", appauthor=False)
-    path = str(folder / "milepost.db").replace("%", "%25")
+    return user_state_path("milepost", appauthor=False)
+
+
+def default_url(environment: Mapping[str, str]) -> str:
+    """Return the URL of the SQLite file in `default_folder`."""
+    path = str(default_folder(environment) / "milepost.db").replace("%", "%25")
     return f"sqlite:///{path}"
 
 
@@ -61,7 +73,8 @@ def config_file(environment: Mapping[str, str]) -> Path | None:
     return user if user.is_file() else None
 
 
-def _from_file(path: Path) -> dict[str, Resolved]:
+def _from_file(path: Path) -> dict[str, dict[str, Resolved]]:
+    """Return what a file sets, by section."""
     import configparser
 
     parser = configparser.ConfigParser(interpolation=None)
@@ -71,12 +84,14 @@ def _from_file(path: Path) -> dict[str, Resolved]:
         raise ConfigurationError(f"{path}: not a valid INI file: {_fault(error)}") from None  # it may show a password
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-    if unknown := [name for name in parser.sections() if name != _SECTION] + list(parser.defaults()):
-        raise ConfigurationError(f"{path}: [{unknown[0]}] is unknown to this release; known: [{_SECTION}]")
-    found = {}
-    for name, raw in parser.items(_SECTION) if parser.has_section(_SECTION) else ():
-        place = f"{path} [{_SECTION}]"
-        found[name] = Resolved(parse_option(name, raw, place), place)
+    if unknown := [name for name in parser.sections() if name not in SECTIONS] + list(parser.defaults()):
+        raise ConfigurationError(f"{path}: [{unknown[0]}] is unknown to this release; known: {_KNOWN}")
+    found: dict[str, dict[str, Resolved]] = {}
+    for section in parser.sections():
+        place = f"{path} [{section}]"
+        for name, raw in parser.items(section):
+            value = parse_option(name, raw, place, section, SECTIONS[section])
+            found.setdefault(section, {})[name] = Resolved(value, place)
     return found
 
 
@@ -93,38 +108,44 @@ def _fault(error: Exception) -> str:
     return " ".join(str(error).split())  # a section or an option that is there twice, by its name
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Resolved]:
-    found = {}
+def _from_environment(environment: Mapping[str, str]) -> dict[str, dict[str, Resolved]]:
+    """Return what the environment sets, by section."""
+    found: dict[str, dict[str, Resolved]] = {}
     for variable, raw in environment.items():
         if not variable.startswith("MILEPOST__"):
             continue
         place = f"environment variable {variable}"
-        if not variable.startswith(_PREFIX):
-            raise ConfigurationError(f"{place}: the section is unknown to this release; known: [{_SECTION}]")
-        name = variable[len(_PREFIX) :].lower()
-        found[name] = Resolved(parse_option(name, raw, place), place)
+        section, _, name = variable.removeprefix("MILEPOST__").lower().partition("__")
+        if section not in SECTIONS or section.upper() != variable[10 : 10 + len(section)]:
+            raise ConfigurationError(f"{place}: the section is unknown to this release; known: {_KNOWN}")
+        value = parse_option(name, raw, place, section, SECTIONS[section])
+        found.setdefault(section, {})[name] = Resolved(value, place)
     return found
 
 
-def resolve(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, Resolved]:
-    """Return every option with its value and the place it came from.
+def resolve(
+    arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None, *, section: str = "state_store"
+) -> dict[str, Resolved]:
+    """Return every option of a section with its value and the place it came from.
 
     Args:
         arguments: Options given in code, by name; `None` counts as not given.
         environment: By default that of the process.
+        section: ``state_store`` or ``server``.
 
     Raises:
         ConfigurationError: An option is unknown or has a bad value; the message names the place it came from.
     """
     environment = os.environ if environment is None else environment
-    found = {option.name: Resolved(option.default, "default") for option in OPTIONS.values()}
+    options = SECTIONS[section]
+    found = {option.name: Resolved(option.default, "default") for option in options.values()}
     if path := config_file(environment):
-        found |= _from_file(path)
-    found |= _from_environment(environment)
+        found |= _from_file(path).get(section, {})
+    found |= _from_environment(environment).get(section, {})
     for name, raw in arguments.items():
-        if raw is not None or name not in OPTIONS:
-            found[name] = Resolved(parse_option(name, raw, "argument"), "argument")
-    if found["url"].value is None:
+        if raw is not None or name not in options:
+            found[name] = Resolved(parse_option(name, raw, "argument", section, options), "argument")
+    if section == "state_store" and found["url"].value is None:
         source = "MILEPOST_HOME" if environment.get("MILEPOST_HOME") else "default"
         found["url"] = Resolved(default_url(environment), source)
     return found
@@ -133,3 +154,9 @@ def resolve(arguments: Mapping[str, Any], environment: Mapping[str, str] | None 
 def load_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
     """Return the settings in force; arguments and errors as in `resolve`."""
     return Settings(**{name: found.value for name, found in resolve(arguments, environment).items()})
+
+
+def load_server_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> ServerSettings:
+    """Return the settings of a server in force; arguments and errors as in `resolve`."""
+    found = resolve(arguments, environment, section="server")
+    return ServerSettings(**{name: one.value for name, one in found.items()})

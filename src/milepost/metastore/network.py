@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from milepost import calls
 from milepost.abc import Metastore, Policy
 from milepost.calls import Call
+from milepost.calls.outcome import proof_of, recognised
 from milepost.errors import MilepostError, OutcomeUnknownError
 from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.operations import DIRECT, OPERATIONS, Environment
-from milepost.values import decode
 
 __all__ = ["NetworkMetastore"]
 
@@ -51,7 +50,7 @@ class NetworkMetastore(Metastore):
             )
         except OutcomeUnknownError as unknown:
             try:
-                known = _recognised(call, self.call(check) if (check := _check(call)) else None)
+                known = recognised(call, self.call(check) if (check := proof_of(call)) else None)
             except MilepostError as error:  # that the row cannot be read now says nothing about the write
                 raise unknown from error
             if known is None:
@@ -70,7 +69,7 @@ class NetworkMetastore(Metastore):
             return await self.engine.arun(lambda: operation(call, environment), write=write, repeatable=call.repeatable)
         except OutcomeUnknownError as unknown:
             try:
-                known = _recognised(call, await self.acall(check) if (check := _check(call)) else None)
+                known = recognised(call, await self.acall(check) if (check := proof_of(call)) else None)
             except MilepostError as error:
                 raise unknown from error
             if known is None:
@@ -94,19 +93,3 @@ class NetworkMetastore(Metastore):
         import asyncio
 
         await asyncio.to_thread(self.engine.close)
-
-
-def _check(call: Call[Any]) -> calls.Read | None:
-    """Return the read that tells whether a write took effect: its version is one that no other write has."""
-    if isinstance(call, calls.PutIf):
-        return calls.Read(call.handle, call.item.key)
-    return calls.Read(call.handle, call.key) if isinstance(call, calls.Increment) else None
-
-
-def _recognised(call: Call[Any], row: calls.Stored | None) -> tuple[Any] | None:
-    """Return the answer of a write, in a tuple, if the row shows that it took effect; otherwise nobody knows."""
-    if isinstance(call, calls.PutIf) and row is not None and row.version == call.item.version:
-        return (None,)
-    if isinstance(call, calls.Increment) and row is not None and row.version == call.version:
-        return (decode(row.value),)
-    return None

@@ -28,10 +28,10 @@ from milepost.errors import (
     StoreClosedError,
     StoreUnreachableError,
 )
-from milepost.metastore.engines.jobs import outcome
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
+from milepost.threads import outcome
 
 __all__ = ["POOL_SIZE", "Action", "NetworkEngine", "Run", "Sleep", "Take", "Verdict", "abandon", "sender", "thrower"]
 

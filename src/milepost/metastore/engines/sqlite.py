@@ -340,7 +340,7 @@ class SqliteEngine:
         """Run blocking work in one of the engine's own threads; when cancelled, end no sooner than the work."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from milepost.metastore.engines.jobs import outcome
+        from milepost.threads import outcome
 
         executor = self._executor
         if executor is None:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 from milepost.abc import Policy
 from milepost.calls import Handle
 from milepost.entry import Writer
-from milepost.errors import AssetNotActiveError, AssetNotFoundError, StaleAttemptError
+from milepost.errors import AssetNotActiveError, AssetNotFoundError, ForbiddenError, StaleAttemptError
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = [
     "Batch",
     "Environment",
     "Operation",
+    "check_fence",
     "guard_read",
     "guard_write",
     "key_text",
@@ -78,17 +79,27 @@ def owner_of(handle: Handle) -> Operation[int | None]:
 
     A number that was found is kept in the handle. One that was only just inserted is not: the transaction may fail.
     """
+    if handle.owner_id is None and handle.running:
+        handle.owner_id = handle.instance_id
     if handle.owner_id is None and isinstance(handle.scope, TaskScope):
         rows = yield "instance_find", (handle.scope.hash,)
         handle.owner_id = rows[0][0] if rows else None
     return handle.owner_id
 
 
-def _check_fence(handle: Handle, statement: str) -> Operation[None]:
+def check_fence(handle: Handle, statement: str) -> Operation[None]:
+    """Make sure that an attempt is the current one; ``statement`` looks the fence up, with a lock or without.
+
+    Raises:
+        StaleAttemptError: It is not.
+        ForbiddenError: It has ended, and the handle is for as long as it runs.
+    """
     if handle.instance_id is not None:
         rows = yield statement, (handle.instance_id,)
         if not rows or rows[0][0] != handle.fence:
             raise stale(handle)
+        if handle.running and rows[0][1] != "running":
+            raise ForbiddenError(f"attempt {handle.attempt} has ended ({rows[0][1]}), and its token opens nothing any more")
 
 
 def guard_read(handle: Handle) -> Operation[bool]:
@@ -102,7 +113,7 @@ def guard_read(handle: Handle) -> Operation[bool]:
     Raises:
         StaleAttemptError: The reader is a stale attempt.
     """
-    yield from _check_fence(handle, "instance_fence")
+    yield from check_fence(handle, "instance_fence")
     if (
         handle.instance_id is None
         and isinstance(handle.scope, TaskScope)
@@ -131,7 +142,7 @@ def guard_write(handle: Handle, *, create: bool, alone: bool = False) -> Operati
         StaleAttemptError: The writer is a stale attempt.
         AssetNotActiveError: The owner is a deactivated asset.
     """
-    yield from _check_fence(handle, "instance_lock" if alone else "instance_share")
+    yield from check_fence(handle, "instance_lock" if alone else "instance_share")
     if not isinstance(handle.scope, TaskScope):
         # The log keeps the value before each write, so writers of one asset take turns.
         rows = yield "asset_lock", (handle.owner_id,)

@@ -8,7 +8,15 @@ from typing import Any
 from milepost import calls
 from milepost.calls import PLAIN, Handle, Item, Stored
 from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
-from milepost.metastore.operations.base import Batch, Environment, Operation, guard_read, guard_write, owner_of
+from milepost.metastore.operations.base import (
+    Batch,
+    Environment,
+    Operation,
+    check_fence,
+    guard_read,
+    guard_write,
+    owner_of,
+)
 from milepost.retention import Retention
 from milepost.scopes import TaskScope, prefix_end, run_hash
 from milepost.values import decode, encode
@@ -46,6 +54,8 @@ def select(handle: Handle, statement: str, *parameters: Any, wanted: int | None 
         wanted: The number of rows with which nothing is missing.
     """
     rows: list[Any] = []
+    if handle.running:
+        yield from check_fence(handle, "instance_fence")
     for _ in range(2):
         if not isinstance(handle.scope, TaskScope):
             active = yield "asset_active", (handle.owner_id,)
@@ -71,7 +81,13 @@ def check(call: calls.Check, _: Environment) -> Operation[None]:
 
 def get(call: calls.Get, _: Environment) -> Operation[tuple[Any, Any] | None]:
     """See `milepost.calls.Get`."""
-    rows = yield from select(call.handle, "entry_get", call.key, wanted=1)
+    handle = call.handle
+    if handle.running and isinstance(handle.scope, TaskScope):
+        owner = yield from owner_of(handle)
+        rows = yield "entry_get_running", (owner, call.key, handle.instance_id, handle.fence)
+        if rows:
+            return rows[0]  # type: ignore[no-any-return]
+    rows = yield from select(handle, "entry_get", call.key, wanted=1)
     return rows[0] if rows else None
 
 
@@ -165,11 +181,12 @@ def put_directly(call: calls.Put, _: Environment) -> Operation[tuple[None] | Non
     It is not for a first write, for a stale attempt, and for writes that are logged: `put` says more then.
     """
     handle, item = call.handle, call.items[0]
-    owner = handle.owner_id
+    owner = handle.instance_id if handle.running else handle.owner_id
     if owner is None or handle.logged or len(call.items) > 1 or not isinstance(handle.scope, TaskScope):
         return None
     parameters = (owner, handle.fence, *item, call.retention, handle.writer)
-    return (None,) if (yield "entry_put_fenced", parameters) else None
+    done = yield "entry_put_running" if handle.running else "entry_put_fenced", parameters
+    return (None,) if done else None
 
 
 def _insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:

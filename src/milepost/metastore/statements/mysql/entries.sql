@@ -3,6 +3,12 @@
 SELECT value, encoding FROM milepost_entries
 WHERE owner_id = :owner AND `key` = :key AND (expires_at IS NULL OR expires_at > :now)
 
+-- entry_get_running(owner, key, instance, fence)
+-- The same, only while the attempt that holds the fence runs.
+SELECT value, encoding FROM milepost_entries
+WHERE owner_id = :owner AND `key` = :key AND (expires_at IS NULL OR expires_at > :now)
+    AND EXISTS (SELECT 1 FROM milepost_instances WHERE id = :instance AND fence = :fence AND state = 'running')
+
 -- entry_read(owner, key)
 -- The whole live row.
 SELECT `key`, value, encoding, version, created_at, updated_at, expires_at, default_day, writer FROM milepost_entries
@@ -45,6 +51,23 @@ SELECT
     CASE WHEN :retention IS NULL THEN :now DIV 86400000000 END,
     :writer, :text
 FROM milepost_instances AS i WHERE i.id = :owner AND (:fence IS NULL OR i.fence = :fence) LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE
+    encoding = VALUES(encoding), version = VALUES(version),
+    created_at = CASE WHEN milepost_entries.expires_at <= VALUES(updated_at) THEN VALUES(created_at) ELSE milepost_entries.created_at END,
+    updated_at = VALUES(updated_at), expires_at = VALUES(expires_at), default_day = VALUES(default_day),
+    writer = VALUES(writer), value = VALUES(value)
+
+-- entry_put_running!(owner, fence, key, text, encoding, version, retention, writer)
+-- The same, only while the attempt that holds the fence runs.
+INSERT INTO milepost_entries (
+    owner_id, `key`, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
+)
+SELECT
+    :owner, :key, :encoding, :version, :now, :now,
+    CASE WHEN :retention > 0 THEN :now + :retention END,
+    CASE WHEN :retention IS NULL THEN :now DIV 86400000000 END,
+    :writer, :text
+FROM milepost_instances AS i WHERE i.id = :owner AND i.fence = :fence AND i.state = 'running' LOCK IN SHARE MODE
 ON DUPLICATE KEY UPDATE
     encoding = VALUES(encoding), version = VALUES(version),
     created_at = CASE WHEN milepost_entries.expires_at <= VALUES(updated_at) THEN VALUES(created_at) ELSE milepost_entries.created_at END,

@@ -1,14 +1,14 @@
 -- instance_fence(id)
--- The fence in force; no row: the instance is gone.
-SELECT fence FROM milepost_instances WHERE id = :id
+-- The fence in force and the state; no row: the instance is gone.
+SELECT fence, state FROM milepost_instances WHERE id = :id
 
 -- instance_share(id)
 -- The same, held still until the transaction ends.
-SELECT fence FROM milepost_instances WHERE id = :id LOCK IN SHARE MODE
+SELECT fence, state FROM milepost_instances WHERE id = :id LOCK IN SHARE MODE
 
 -- instance_lock(id)
 -- The same, and no other writer of the instance until the transaction ends.
-SELECT fence FROM milepost_instances WHERE id = :id FOR UPDATE
+SELECT fence, state FROM milepost_instances WHERE id = :id FOR UPDATE
 
 -- instance_find(hash)
 -- The number of an instance.

@@ -3,6 +3,12 @@
 SELECT value, encoding FROM milepost.entries
 WHERE owner_id = :owner AND key = :key AND (expires_at IS NULL OR expires_at > :now)
 
+-- entry_get_running(owner, key, instance, fence)
+-- The same, only while the attempt that holds the fence runs.
+SELECT value, encoding FROM milepost.entries
+WHERE owner_id = :owner AND key = :key AND (expires_at IS NULL OR expires_at > :now)
+    AND EXISTS (SELECT 1 FROM milepost.instances WHERE id = :instance AND fence = :fence AND state = 'running')
+
 -- entry_read(owner, key)
 -- The whole live row.
 SELECT key, value, encoding, version, created_at, updated_at, expires_at, default_day, writer FROM milepost.entries
@@ -42,6 +48,23 @@ SELECT
     CASE WHEN :retention IS NULL THEN :now / 86400000000 END,
     :writer, :text
 FROM (SELECT 1 FROM milepost.instances WHERE id = :owner AND (:fence IS NULL OR fence = :fence) FOR SHARE) AS held
+ON CONFLICT (owner_id, key) DO UPDATE SET
+    encoding = excluded.encoding, version = excluded.version,
+    created_at = CASE WHEN entries.expires_at <= excluded.updated_at THEN excluded.created_at ELSE entries.created_at END,
+    updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
+    writer = excluded.writer, value = excluded.value
+
+-- entry_put_running!(owner, fence, key, text, encoding, version, retention, writer)
+-- The same, only while the attempt that holds the fence runs.
+INSERT INTO milepost.entries AS entries (
+    owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
+)
+SELECT
+    :owner, :key, :encoding, :version, :now, :now,
+    CASE WHEN :retention > 0 THEN :now + :retention END,
+    CASE WHEN :retention IS NULL THEN :now / 86400000000 END,
+    :writer, :text
+FROM (SELECT 1 FROM milepost.instances WHERE id = :owner AND fence = :fence AND state = 'running' FOR SHARE) AS held
 ON CONFLICT (owner_id, key) DO UPDATE SET
     encoding = excluded.encoding, version = excluded.version,
     created_at = CASE WHEN entries.expires_at <= excluded.updated_at THEN excluded.created_at ELSE entries.created_at END,

@@ -1,14 +1,14 @@
 -- instance_fence(id)
--- The fence in force; no row: the instance is gone.
-SELECT fence FROM instances WHERE id = :id
+-- The fence in force and the state; no row: the instance is gone.
+SELECT fence, state FROM instances WHERE id = :id
 
 -- instance_share(id)
 -- The same, held still until the transaction ends: elsewhere than on SQLite this locks the row in share mode.
-SELECT fence FROM instances WHERE id = :id
+SELECT fence, state FROM instances WHERE id = :id
 
 -- instance_lock(id)
 -- The same, and no other writer of the instance until the transaction ends.
-SELECT fence FROM instances WHERE id = :id
+SELECT fence, state FROM instances WHERE id = :id
 
 -- instance_find(hash)
 -- The number of an instance.

@@ -1,0 +1,42 @@
+"""`milepost serve`: give others access to a store over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from milepost.cli.common import Url, at_least_one, whole
+from milepost.config import load_server_settings, load_settings
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("serve")(serve)
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="The address to listen on; 127.0.0.1 by default.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", parser=whole, metavar="N", help="The port; 8470 by default, 0: any free one.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", parser=at_least_one, metavar="N", help="Processes that share the port; 1 by default."),
+    ] = None,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="Log each request, without keys and values.")] = False,
+    url: Url = None,
+) -> None:
+    """Serve a store to workers on many machines, until interrupted. Logs are JSON lines on standard error.
+
+    Example: milepost serve --url postgresql://localhost/milepost
+    """
+    settings = load_server_settings({"host": host, "port": port, "workers": workers})
+    store = load_settings({"url": url})
+    from milepost.server.serve import serve as run
+
+    run(store.url, settings, requests=log_requests)

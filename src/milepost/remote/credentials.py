@@ -1,0 +1,50 @@
+"""With what a client shows itself to a server."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from milepost.config import default_folder, load_server_settings, read_secret
+from milepost.config.server import SECRET_FILE
+from milepost.errors import ConfigurationError
+
+__all__ = ["TOKEN_VARIABLE", "find_credential"]
+
+TOKEN_VARIABLE = "MILEPOST_TOKEN"  # noqa: S105  (a name)
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def find_credential(host: str, token: str | None, secret: str | None) -> str:
+    """Return the credential for a server.
+
+    Args:
+        host: The server's host.
+        token: The token of an attempt, if one was given.
+        secret: The worker secret, if it was given.
+
+    Returns:
+        The argument, or what ``MILEPOST_TOKEN``, ``[server] secret`` or ``secret_file`` hold, or, for a server on this
+        machine, the secret that it made for this user.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    given = token or secret or os.environ.get(TOKEN_VARIABLE)
+    if given is None:
+        given = read_secret(load_server_settings({}))
+    if given is None and host in _LOOPBACK:
+        path: Path = default_folder(os.environ) / SECRET_FILE
+        if path.is_file():
+            try:
+                given = path.read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise ConfigurationError(f"the worker secret {path} cannot be read: {error.strerror}") from error
+    if not given:
+        raise ConfigurationError(
+            "a server needs a credential: the token of an attempt (MILEPOST_TOKEN) or the worker secret "
+            "([server] secret or secret_file)"
+        )
+    if not given.isascii() or not given.isprintable() or " " in given:
+        raise ConfigurationError("the credential has characters that do not fit into an HTTP header")
+    return given

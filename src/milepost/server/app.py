@@ -1,0 +1,127 @@
+"""The application: routes, errors, limits, what runs beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from milepost import calls
+from milepost.errors import MilepostError
+from milepost.server.auth import WorkerAuth
+from milepost.server.execution import Execution, problem
+from milepost.server.limits import Limits
+from milepost.server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
+
+    from milepost.config import ServerSettings
+    from milepost.store import Store
+
+__all__ = ["create_app"]
+
+_log = logging.getLogger("milepost.server")
+_READY_SECONDS = 5.0
+
+
+def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
+    """Return the application that serves a store. It closes the store when it shuts down.
+
+    Args:
+        store: The store.
+        settings: Limits and intervals.
+        secret: The worker secret.
+    """
+    execution = Execution(store, WorkerAuth(secret, settings.token_seconds))
+    metrics = Metrics()
+
+    async def ready(_: Request) -> Response:
+        try:
+            async with asyncio.timeout(_READY_SECONDS) if hasattr(asyncio, "timeout") else contextlib.nullcontext():
+                await store.metastore.acall(calls.Now())
+        except (MilepostError, TimeoutError) as error:
+            return JSONResponse({"status": "unavailable", "detail": type(error).__name__}, 503)
+        return JSONResponse({"status": "ready"})
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def show_metrics(_: Request) -> Response:
+        return PlainTextResponse(metrics.text(), media_type=metrics.media_type)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        collector = asyncio.create_task(_collect(store, settings.cleanup_interval)) if settings.cleanup_interval else None
+        try:
+            yield
+        finally:
+            if collector is not None:
+                collector.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await collector
+            await store.aclose()
+
+    app = Starlette(
+        routes=[
+            Route("/execution/v1/call", execution.call, methods=["POST"]),
+            Route("/execution/v1/token", execution.token, methods=["POST"]),
+            Route("/execution/v1/renew", execution.renew, methods=["POST"]),
+            Route("/execution/v1/verify", execution.verify, methods=["POST"]),
+            Route("/health", health),
+            Route("/ready", ready),
+            Route("/metrics", show_metrics),
+        ],
+        exception_handlers={MilepostError: _problem, HTTPException: _http_problem, Exception: _unexpected},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return metrics.around(Limits(app, max_bytes=settings.max_request_bytes, seconds=settings.request_seconds))
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, MilepostError)
+    return problem(error)
+
+
+async def _http_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    name = {404: "NotFoundError", 405: "MethodNotAllowed"}.get(error.status_code, "HTTPError")
+    return JSONResponse({"error": name, "detail": error.detail}, error.status_code, dict(error.headers or {}))
+
+
+async def _unexpected(_: Request, error: Exception) -> Response:
+    """Answer to what is our fault; Starlette raises the error again, and the server logs it with its traceback."""
+    return JSONResponse(
+        {"error": "InternalError", "detail": f"the server failed ({type(error).__name__}); its log says more"}, 500
+    )
+
+
+async def _collect(store: Store, interval: int) -> None:
+    """Collect again and again; one of all processes works at a time (there is a lease)."""
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            report = await store.aclean()
+        except MilepostError as error:
+            _log.warning("collection failed: %s", error, extra={"action": "collect"})
+        else:
+            _log.info(
+                "collected",
+                extra={
+                    "action": "collect",
+                    "expired": report.expired,
+                    "retired": report.retired,
+                    "changes": report.changes,
+                    "held_by": report.held_by,
+                },
+            )

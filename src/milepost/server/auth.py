@@ -1,0 +1,213 @@
+"""Who calls: those who start tasks show the worker secret, attempts show a token.
+
+A token is a JWT (HS256) whose key is derived from the secret. It names one attempt of one task instance and what that
+attempt declared. When the attempt opens, the answer brings a token that also holds the numbers that the store gave the
+instance, its fence and its assets, so that no later request has to look them up and none can name others.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from milepost.errors import AuthenticationError, InvalidKeyError, InvalidValueError, MissingDependencyError
+from milepost.scopes import MAX_ID_CHARS, AssetScope, TaskScope, check_text
+
+try:
+    import jwt
+except ImportError as error:
+    raise MissingDependencyError("a server needs more packages: pip install 'milepost[server]'") from error
+
+__all__ = ["Claims", "Launcher", "WorkerAuth", "bearer"]
+
+_AUDIENCE: Final = "milepost.execution"
+_CACHED: Final = 4096
+
+
+class Launcher:
+    """Who shows the worker secret: the whole store is open."""
+
+
+LAUNCHER: Final = Launcher()
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says.
+
+    Args:
+        scope: The task instance.
+        attempt: The attempt.
+        incarnation: That of the run, if one was given.
+        inlets: Declared inlets.
+        outlets: Declared outlets.
+        results: Tasks of the same run whose results the attempt may read.
+        expires_at: When the token ends, in seconds since 1970.
+        instance_id: The number of the instance, once the attempt has opened; so are the next two.
+        fence: The fence that the attempt holds.
+        assets: The numbers of its assets.
+    """
+
+    scope: TaskScope
+    attempt: int
+    incarnation: str | None
+    inlets: tuple[AssetScope, ...]
+    outlets: tuple[AssetScope, ...]
+    results: frozenset[str]
+    expires_at: int
+    instance_id: int | None = None
+    fence: int | None = None
+    assets: frozenset[int] = frozenset()
+
+    def opened(self, instance_id: int, fence: int, assets: frozenset[int]) -> Claims:
+        """Return what the token says once the attempt has opened."""
+        return replace(self, instance_id=instance_id, fence=fence, assets=assets)
+
+
+def bearer(header: bytes | None) -> str:
+    """Return the credential of an ``Authorization`` header.
+
+    Raises:
+        AuthenticationError: There is none.
+    """
+    kind, _, credential = (header or b"").decode("latin-1").strip().partition(" ")
+    if kind.lower() != "bearer" or not credential.strip():
+        raise AuthenticationError("send a credential: Authorization: Bearer …")
+    return credential.strip()
+
+
+class WorkerAuth:
+    """Knows the worker secret, makes tokens and reads them.
+
+    Args:
+        secret: The worker secret.
+        seconds: How long tokens last.
+    """
+
+    def __init__(self, secret: str, seconds: int) -> None:
+        self._secret = hmac.digest(b"milepost worker secret", secret.encode(), "sha256")
+        self._key = hmac.digest(secret.encode(), b"milepost execution token 1", "sha256")
+        self.seconds = seconds
+        self._read: OrderedDict[str, Claims] = OrderedDict()
+
+    def who(self, credential: str) -> Launcher | Claims:
+        """Return who shows a credential.
+
+        Raises:
+            AuthenticationError: It is unknown, or the token has expired.
+        """
+        claims = self._read.get(credential)
+        if claims is not None:
+            return self._in_time(claims)
+        given = hmac.digest(b"milepost worker secret", credential.encode(errors="replace"), "sha256")
+        if hmac.compare_digest(given, self._secret):
+            return LAUNCHER
+        claims = self._in_time(self._decode(credential))
+        self._read[credential] = claims
+        if len(self._read) > _CACHED:
+            self._read.popitem(last=False)
+        return claims
+
+    @staticmethod
+    def _in_time(claims: Claims) -> Claims:
+        if claims.expires_at <= time.time():
+            raise AuthenticationError("the token has expired")
+        return claims
+
+    def _decode(self, token: str) -> Claims:
+        try:
+            found = jwt.decode(
+                token,
+                self._key,
+                algorithms=["HS256"],
+                audience=_AUDIENCE,
+                options={"require": ["exp", "iat", "aud"], "verify_exp": False, "verify_iat": False},
+            )
+            scope, attempt, incarnation, inlets, outlets, results = found["attempt"]
+            instance_id, fence, assets = found.get("opened", (None, None, ()))
+            return Claims(
+                TaskScope(*scope),
+                attempt,
+                incarnation,
+                tuple(AssetScope(*one) for one in inlets),
+                tuple(AssetScope(*one) for one in outlets),
+                frozenset(results),
+                int(found["exp"]),
+                instance_id,
+                fence,
+                frozenset(assets),
+            )
+        except (jwt.PyJWTError, KeyError, TypeError, ValueError):
+            raise AuthenticationError("the credential is unknown to this server") from None
+
+    def token(self, claims: Claims) -> tuple[str, int]:
+        """Return a token, and how many seconds it lasts."""
+        now = int(time.time())
+        payload: dict[str, Any] = {
+            "aud": _AUDIENCE,
+            "iat": now,
+            "exp": now + self.seconds,
+            "attempt": [
+                _task(claims.scope),
+                claims.attempt,
+                claims.incarnation,
+                [_asset(one) for one in claims.inlets],
+                [_asset(one) for one in claims.outlets],
+                sorted(claims.results),
+            ],
+        }
+        if claims.instance_id is not None:
+            payload["opened"] = [claims.instance_id, claims.fence, sorted(claims.assets)]
+        return jwt.encode(payload, self._key, algorithm="HS256"), self.seconds
+
+
+def _task(scope: TaskScope) -> list[Any]:
+    return [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
+
+
+def _asset(scope: AssetScope) -> list[Any]:
+    return [scope.asset_id, scope.name, scope.uri]
+
+
+def claims_of(body: Any) -> Claims:
+    """Return the claims that a launcher asks a token for.
+
+    Args:
+        body: ``{"scope": [dag, run, task, map index], "attempt": n, "incarnation": …, "inlets": [[id, name, URI], …],
+            "outlets": […], "results": [task, …]}``; the last four may be left out.
+
+    Raises:
+        InvalidValueError: It is not of that form.
+    """
+    if not isinstance(body, dict):
+        raise InvalidValueError("the request must be an object with scope and attempt")
+    if unknown := set(body) - {"scope", "attempt", "incarnation", "inlets", "outlets", "results"}:
+        raise InvalidValueError(f"the request has the unknown field {min(unknown)!r}")
+    scope, attempt = body.get("scope"), body.get("attempt")
+    if not isinstance(scope, list) or len(scope) != 4:
+        raise InvalidValueError("scope must be a list of dag_id, run_id, task_id and map_index")
+    if type(attempt) is not int or not 1 <= attempt < 2**31:
+        raise InvalidValueError("attempt must be a whole number from 1 to 2**31-1")
+    incarnation = body.get("incarnation")
+    results = body.get("results", [])
+    if not isinstance(results, list):
+        raise InvalidValueError("results must be a list of task ids")
+    return Claims(
+        TaskScope(*scope),
+        attempt,
+        None if incarnation is None else check_text(incarnation, "incarnation", MAX_ID_CHARS),
+        _assets(body, "inlets"),
+        _assets(body, "outlets"),
+        frozenset(check_text(one, "a task id in results", MAX_ID_CHARS) for one in results),
+        0,
+    )
+
+
+def _assets(body: dict[str, Any], name: str) -> tuple[AssetScope, ...]:
+    given = body.get(name, [])
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 3 for one in given):
+        raise InvalidKeyError(f"{name} must be a list of assets, each a list of id, name and URI")
+    return tuple(AssetScope(*one) for one in given)

@@ -1,0 +1,100 @@
+"""What the server counts, for Prometheus, and its log of requests. Neither has keys, values or credentials."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from typing import TYPE_CHECKING
+
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Metrics"]
+
+_log = logging.getLogger("milepost.server.requests")
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_ROUTES = ("/execution/v1/", "/api/v2/", "/health", "/ready", "/metrics")
+
+
+class Metrics:
+    """Counts requests by route and status and measures how long they take.
+
+    Several processes of one server share their numbers where ``PROMETHEUS_MULTIPROC_DIR`` names a folder.
+    """
+
+    media_type = prometheus_client.CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        self._requests = Counter(
+            "milepost_http_requests", "Requests answered.", ["route", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "milepost_http_request_seconds", "How long requests took.", ["route"], buckets=_BUCKETS, registry=self._registry
+        )
+        self._running = Gauge(
+            "milepost_http_requests_running",
+            "Requests being answered.",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+
+    def text(self) -> bytes:
+        """Return the numbers in the format of Prometheus."""
+        if not self._shared:
+            return prometheus_client.generate_latest(self._registry)
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return prometheus_client.generate_latest(registry)
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that counts what another one answers."""
+        cached: dict[tuple[str, int], Counter] = {}
+        timed: dict[str, Histogram] = {}
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            route = _route(scope["path"])
+            status = 500
+            began = time.perf_counter()
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                await send(message)
+
+            self._running.inc()
+            try:
+                await app(scope, receive, noted)
+            finally:
+                seconds = time.perf_counter() - began
+                self._running.dec()
+                if (route, status) not in cached:
+                    cached[route, status] = self._requests.labels(route, str(status))
+                    timed[route] = self._seconds.labels(route)
+                cached[route, status].inc()
+                timed[route].observe(seconds)
+                if _log.isEnabledFor(logging.INFO):
+                    told = {"action": "request", "method": scope["method"], "route": route, "status": status}
+                    told["milliseconds"] = round(seconds * 1000, 3)
+                    told["calls"] = scope.get("state", {}).get("calls")
+                    _log.info("request", extra=told)
+
+        return counted
+
+
+def _route(path: str) -> str:
+    """Return the part of a path that holds no ids: paths of the public API name runs and keys."""
+    if path in ("/execution/v1/call", "/execution/v1/token", "/execution/v1/renew", "/execution/v1/verify"):
+        return path
+    return next((route for route in _ROUTES if path.startswith(route)), "other")

@@ -1,0 +1,141 @@
+"""Running the server: the socket, the processes, the secret."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from typing import TYPE_CHECKING
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from milepost.config import ServerSettings, default_folder, mask_url, read_secret
+from milepost.config.server import SECRET_FILE
+from milepost.entry import Writer
+from milepost.errors import ConfigurationError
+from milepost.server import logs
+from milepost.server.app import create_app
+from milepost.store import connect
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+__all__ = ["is_loopback", "serve"]
+
+_log = logging.getLogger("milepost.server")
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def own_secret(environment: dict[str, str] | None = None) -> str:
+    """Return the worker secret of this user on this machine, made when it is first needed.
+
+    It lies in a file that only the user can read, where clients on the same machine find it.
+    """
+    folder = default_folder(os.environ if environment is None else environment)
+    path = folder / SECRET_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return path.read_text(encoding="utf-8").strip()
+        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123  (it is a descriptor)
+            file.write(secret := secrets.token_urlsafe(32))
+    except OSError as error:
+        raise ConfigurationError(
+            f"the worker secret cannot be kept in {path}: {error.strerror}; set [server] secret"
+        ) from error
+    return secret
+
+
+def _secret(settings: ServerSettings) -> str:
+    secret = read_secret(settings)
+    if secret is not None:
+        return secret
+    if not is_loopback(settings.host):
+        raise ConfigurationError(
+            f"{settings.host} can be reached from other machines, so callers have to be told apart: set [server] secret or "
+            "secret_file (MILEPOST__SERVER__SECRET_FILE), or listen on 127.0.0.1"
+        )
+    return own_secret()
+
+
+def _application(url: str, settings: ServerSettings, secret: str) -> ASGIApp:
+    """Make the application, in the process that is to run it."""
+    return create_app(connect(url, writer=Writer("api")), settings, secret)
+
+
+def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None:
+    """Serve a store until a signal ends it.
+
+    Args:
+        url: The store.
+        settings: How to listen and what to allow.
+        requests: Whether to log each request.
+
+    Raises:
+        ConfigurationError: The address needs a secret, or the store cannot be served.
+        StoreError: The store cannot be opened.
+    """
+    secret = _secret(settings)
+    if url.startswith("memory:"):
+        raise ConfigurationError("memory:// lives in one process and ends with it; serve a file or a database")
+    if url.startswith(("http:", "https:")):
+        raise ConfigurationError(f"{mask_url(url)} is a server already; serve the store behind it")
+    connect(url).close()  # so that what is wrong with it is said once, before there are processes
+    config = uvicorn.Config(
+        functools.partial(_application, url, settings, secret),
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        log_config=logs.configuration(requests=requests),
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+        backlog=2048,
+    )
+    listening = _bind(settings)
+    host, port = listening.getsockname()[:2]
+    _log.info(
+        "listening on http://%s:%d", f"[{host}]" if ":" in host else host, port, extra={"action": "listen", "port": port}
+    )
+    try:
+        if settings.workers == 1:
+            uvicorn.Server(config).run(sockets=[listening])
+            return
+        with tempfile.TemporaryDirectory(prefix="milepost-metrics-") as folder:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            Multiprocess(config, sockets=[listening]).run()
+    finally:
+        listening.close()
+
+
+def _bind(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    # With the protocol named, asyncio turns Nagle's algorithm off; otherwise each answer waits 40 ms for an acknowledgement.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((settings.host, settings.port))
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from error
+    listening.set_inheritable(True)
+    return listening
