@@ -19,7 +19,7 @@ from tests.simulation.actions import ACTIONS, script
 from tests.simulation.servers import Race, engines_of
 from tests.support.servers import Database, Databases, wait_until
 
-SEEDS = int(os.environ.get("MILEPOST_SIM_SERVER_SEEDS") or 30)
+SEEDS = int(os.environ.get("MILEPOST_SIM_SERVER_SEEDS") or 25)
 ONE = os.environ.get("MILEPOST_SIM_SEED")
 CLIENTS = 3
 LENGTH = 7

@@ -19,6 +19,7 @@ How to add a call: see `tests.simulation.actions`.
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import sqlite3
@@ -112,6 +113,11 @@ class Files:
         """Close all connections."""
         for connection in (self.observer, *self.spare):
             connection.close()
+
+
+@functools.cache
+def _line(text: str) -> str:
+    return " ".join(text.split())[:70]
 
 
 def _named(parameters: Sequence[Any]) -> dict[str, Any]:
@@ -418,6 +424,7 @@ class World:
                     self._tick()
                 self._advance(client, alive)
             self.compare()
+            self._check_leftovers()
         finally:
             for client in self.clients:
                 client.end()
@@ -429,7 +436,7 @@ class World:
             if pending.text == "ROLLBACK" and fault != "crash":
                 fault = None  # the engine need not tell a refusal whose end it did not see
         if pending is not None and pending.raw is not None:
-            self.say(client, f"    {' '.join(pending.text.split())[:70]}{f'  ** {fault}' if fault else ''}")
+            self.say(client, f"    {_line(pending.text)}{f'  ** {fault}' if fault else ''}")
         if fault:
             self.seen[fault] += 1
         if fault == "crash":
@@ -486,11 +493,15 @@ class World:
         results = {owners.get(owner, owner): text for owner, text in select("SELECT owner_id, value FROM results")}
         if results != self.model.results:
             raise ViolationError(f"results: {results}; expected: {self.model.results}")
+        self._check_chain()
+
+    def _check_leftovers(self) -> None:
+        select = self.files.observer.execute
+        owners = {row[0] for row in select("SELECT id FROM instances")}
         for table, column in (("staged", "instance"), ("intents", "owner_id")):
             for (owner,) in select(f"SELECT {column} FROM {table}"):
                 if owner not in owners:
                     raise ViolationError(f"a row of {table} belongs to {owner}, which is gone")
-        self._check_chain()
 
     def _compare_rows(self, owners: dict[int, Any], writer: object) -> None:
         now, model = self.model.now, self.model
