@@ -1,13 +1,11 @@
-"""Reattach to a job that runs elsewhere, by hand, with ``get`` and ``set``.
+"""One job that runs elsewhere, never two, with ``submit_once``.
 
 The job is a process of its own that counts primes. It is detached: it lives on when the worker that started it is killed.
 Its process number can be given to another process later, so the number and the start time together identify it.
 
-The first attempt submits the job, stores what identifies it, and is killed. The second attempt finds the job in the task
-store and waits for it instead of submitting another one.
-
-One gap is left: a worker that is killed after the job was submitted and before ``set`` returned leaves a job that nobody
-knows. Done by hand, only a service that can be asked for its jobs closes it.
+The first attempt is killed at the worst moment: the job runs, and its id is not stored yet. The second attempt submits again
+with the same token. The job knows tokens, as many services do: the second process with a token ends at once, and both
+attempts have the same job.
 
 Run it with ``milepost run examples/external_job.py --run-id r1``. Files go to the folder PRIMES_FOLDER.
 """
@@ -19,15 +17,23 @@ import sys
 import time
 from pathlib import Path
 
-from milepost.sdk import DAG, NEVER_EXPIRE, task
+from milepost.sdk import DAG, task
 
 FOLDER = Path(os.environ.get("PRIMES_FOLDER", "build/primes"))
 PATIENCE = 120.0  # seconds
 
-# What the other system runs. It announces itself in jobs.log, and its result appears all at once, by a rename.
+# What the other system runs. The first process with a token claims it, by a link, which only one can make; its result
+# appears all at once, by a rename.
 JOB = """
 import os, sys
-limit, folder = int(sys.argv[1]), sys.argv[2]
+limit, folder, token = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+claim = f"{folder}/{token}.{os.getpid()}"
+with open(claim, "w") as file:
+    file.write(str(os.getpid()))
+try:
+    os.link(claim, f"{folder}/{token}")
+except FileExistsError:
+    sys.exit()
 with open(f"{folder}/jobs.log", "a") as log:
     log.write(f"{os.getpid()}\\n")
 sieve = bytearray([1]) * limit
@@ -54,11 +60,17 @@ def started(pid: int) -> str:
     return " ".join(found.stdout.split())
 
 
-def submit(limit: int, folder: Path) -> dict[str, int | str]:
-    """Start the job and return what identifies it."""
+def submit(token: str, limit: int, folder: Path) -> dict[str, int | str]:
+    """Start the job, unless there is one with this token, and return what identifies it."""
     folder.mkdir(parents=True, exist_ok=True)
-    job = subprocess.Popen([sys.executable, "-c", JOB, str(limit), str(folder)], start_new_session=True)
-    return {"pid": job.pid, "started": started(job.pid)}
+    subprocess.Popen([sys.executable, "-c", JOB, str(limit), str(folder), token], start_new_session=True)
+    deadline = time.monotonic() + PATIENCE
+    while not (folder / token).exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the job does not start")
+        time.sleep(0.01)
+    pid = int((folder / token).read_text())
+    return {"pid": pid, "started": started(pid)}
 
 
 def status(job: dict[str, int | str], folder: Path) -> str:
@@ -73,18 +85,17 @@ with DAG("external_job", params={"limit": 5_000_000}) as dag:
 
     @task(retries=3, retry_delay=0.1)
     def count_primes(task_store=None, params=None, run_id=None, ti=None):
-        """Have the other system count primes: submit one job, whatever happens to this worker."""
+        """Have the other system count primes: one job, whatever happens to this worker."""
         folder = FOLDER / run_id
-        job = task_store.get("job")
-        if job is None or status(job, folder) == "gone":
-            job = submit(params["limit"], folder)
-            task_store.set("job", job, retention=NEVER_EXPIRE)
-            print(f"attempt {ti.try_number} submitted job {job['pid']}")
+
+        def start(token):
+            job = submit(token, params["limit"], folder)
+            print(f"attempt {ti.try_number} submitted and got job {job['pid']}")
             if ti.try_number == 1:
                 os.kill(os.getpid(), signal.SIGKILL)  # what a full machine does to a worker
-        else:
-            print(f"attempt {ti.try_number} found job {job['pid']}, which is {status(job, folder)}")
+            return job
 
+        job = task_store.submit_once("job", start, params=params, status=lambda job: status(job, folder))
         deadline = time.monotonic() + PATIENCE
         while status(job, folder) == "active":
             if time.monotonic() > deadline:
@@ -98,6 +109,6 @@ with DAG("external_job", params={"limit": 5_000_000}) as dag:
     def report(primes, params=None, run_id=None):
         """Print the result and how many jobs it took."""
         jobs = (FOLDER / run_id / "jobs.log").read_text().split()
-        print(f"{primes:,} primes below {params['limit']:,}; jobs submitted: {len(jobs)}")
+        print(f"{primes:,} primes below {params['limit']:,}; jobs that ran: {len(jobs)}")
 
     report(count_primes())

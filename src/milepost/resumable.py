@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,9 @@ __all__ = ["ResumableJobMixin"]
 class ResumableJobMixin(ABC):
     """Makes an operator submit its job once, however often it is tried again.
 
-    The names are those of Airflow 3.3's mixin, so that an operator written for it works. `execute` returns what
+    The names are those of Airflow 3.3's mixin, so that an operator written for it works. ``execute`` returns what
     `execute_resumable` returns; the methods say how the other system is asked. Any of them may be asynchronous where
-    `execute` is and awaits `aexecute_resumable`. `TaskStoreAccessor.submit_once` says what happens when.
+    ``execute`` is and awaits `aexecute_resumable`. `TaskStoreAccessor.submit_once` says what happens when.
 
     Optional, beyond Airflow's:
 
@@ -93,6 +94,7 @@ class ResumableJobMixin(ABC):
         Raises:
             JobConflictError: As in `TaskStoreAccessor.submit_once`, like all else.
         """
+        self._refuse_asynchronous()
         return resume(_task_store(context), self._request(context, self._status))
 
     async def aresume_decision(self, context: Any) -> JobDecision:
@@ -100,7 +102,7 @@ class ResumableJobMixin(ABC):
         return await aresume(_task_store(context), self._request(context, self._astatus))
 
     def execute_resumable(self, context: Any) -> Any:
-        """Submit the job unless it is there already, wait for it, and return its result. `execute` calls this.
+        """Submit the job unless it is there already, wait for it, and return its result. ``execute`` calls this.
 
         Args:
             context: The task's context.
@@ -108,6 +110,7 @@ class ResumableJobMixin(ABC):
         Returns:
             What `get_job_result` returns, on every path.
         """
+        self._refuse_asynchronous()
         if not self.durable:
             job = self._submit(_random_token(), context)
         else:
@@ -131,6 +134,11 @@ class ResumableJobMixin(ABC):
         return await _value(self.get_job_result(job, context))
 
     # -- how the core asks ------------------------------------------------------------------------------------------
+
+    def _refuse_asynchronous(self) -> None:
+        for name in _METHODS:
+            if inspect.iscoroutinefunction(getattr(self, name)):
+                raise UnsupportedTypeError(f"{name} is asynchronous: execute has to be too, and to await aexecute_resumable")
 
     def _request(self, context: Any, status: Any) -> JobRequest:
         find, cancel = self.find_job, self.cancel_job
@@ -177,6 +185,9 @@ class ResumableJobMixin(ABC):
         if self.is_job_active(status):
             return "active"
         return "done" if self.is_job_succeeded(status) else "gone"
+
+
+_METHODS = ("submit_job", "get_job_status", "find_job", "cancel_job", "poll_until_complete", "get_job_result")
 
 
 async def _value(thing: Any) -> Any:

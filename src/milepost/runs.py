@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.calls.lifecycle import MAX_RESULT_BYTES
-from milepost.checks import check_attempt, check_incarnation, check_number, check_run, check_scope
+from milepost.checks import check_attempt, check_flag, check_incarnation, check_number, check_run, check_scope
 from milepost.clock import to_micros
 from milepost.entry import Outcome, RunRecord, one_line
 from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
@@ -44,6 +44,7 @@ class Runs:
         params: str | None = None,
         logical_date: datetime | None = None,
         dead_holder: str | None = None,
+        again: bool = False,
     ) -> RunRecord:
         """Record a run if it is new, and take it; a run that has succeeded is only returned.
 
@@ -55,11 +56,12 @@ class Runs:
             params: Parameters as JSON text, kept from the first time.
             logical_date: An aware datetime, kept from the first time.
             dead_holder: A holder that the caller knows to be dead, whose hold does not count.
+            again: Take a run that has succeeded too, to clear some of it.
 
         Raises:
             RunHeldError: Another runner holds the run.
         """
-        return self._metastore.call(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder))
+        return self._metastore.call(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder, again))
 
     async def abegin(
         self,
@@ -71,9 +73,10 @@ class Runs:
         params: str | None = None,
         logical_date: datetime | None = None,
         dead_holder: str | None = None,
+        again: bool = False,
     ) -> RunRecord:
         """As `begin`."""
-        return await self._metastore.acall(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder))
+        return await self._metastore.acall(_begin(dag_id, run_id, holder, ttl, params, logical_date, dead_holder, again))
 
     def heartbeat(self, dag_id: str, run_id: str, holder: str, ttl: float) -> None:
         """Renew a hold for ``ttl`` seconds from now.
@@ -211,6 +214,7 @@ def _begin(
     params: str | None,
     logical_date: datetime | None,
     dead_holder: str | None,
+    again: bool,
 ) -> calls.BeginRun:
     return calls.BeginRun(
         *check_run(dag_id, run_id),
@@ -219,6 +223,7 @@ def _begin(
         None if params is None else _params(params),
         None if logical_date is None else _instant(logical_date),
         None if dead_holder is None else _holder(dead_holder),
+        check_flag(again, "again"),
     )
 
 

@@ -278,22 +278,21 @@ def _with_id(now: Situation) -> Step:
 def _unknown(now: Situation, intent: Intent) -> Step:
     """Decide where an earlier attempt was cut off while submitting and the other system cannot be asked."""
     changed = now.changed
-    cut = "an earlier attempt was cut off while submitting, and without find nobody can say whether its job exists"
+    cut = "an earlier attempt was cut off while submitting"
+    unknown = f"{cut}, and there is no find to ask for its job{_because(changed)}"
     if now.on_unknown == "fail" or (changed and now.on_changed == "fail"):
         return Refuse(
-            f"{cut}{_because(changed)}; look for the job with the token {intent.token}: if it is there, store its id under "
-            "the key, if not, delete the key, then run the task again"
+            f"{unknown}; look for the job with the token {intent.token}: if it is there, store its id under the key, "
+            "if not, delete the key; then run the task again"
         )
     if changed and now.on_changed == "resubmit":
-        return Submit(
-            True, "resubmitted", cut + _because(changed), f"{cut}{_because(changed)}; a new one is submitted beside it"
-        )
+        return Submit(True, "resubmitted", cut + _because(changed), f"{unknown}: if it is there, it is left running")
     return Submit(
         False,
         "resubmitted",
         cut,
-        f"{cut}{_because(changed)}; it is submitted again with the same token, {intent.token}: a service that does not "
-        "know tokens may now run two",
+        f"{unknown}; submitting again with the same token, {intent.token}: two jobs may now run if the service does not "
+        "know tokens",
     )
 
 

@@ -16,6 +16,17 @@ def begin(store: Any, holder: str = "one", **options: Any) -> Any:
     return store.runs.begin("dag", "run", holder=holder, ttl=10, **options)
 
 
+def test_a_run_that_succeeded_is_taken_again_only_on_demand(store: Any) -> None:
+    """`begin` leaves a run that has succeeded alone, unless it is told to take it again."""
+    store.runs.begin("d", "r", holder="a", ttl=30)
+    store.runs.end("d", "r", "a", "success")
+    assert (store.runs.begin("d", "r", holder="b", ttl=30).state, store.runs.get("d", "r").holder) == ("success", None)
+    taken = store.runs.begin("d", "r", holder="b", ttl=30, again=True)
+    assert (taken.state, taken.holder) == ("running", "b")
+    with pytest.raises(RunHeldError):
+        store.runs.begin("d", "r", holder="c", ttl=30, again=True)
+
+
 def test_begin_records_and_takes(store: Any) -> None:
     """`begin` records a run with parameters and logical date, which stay as first given."""
     when = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))

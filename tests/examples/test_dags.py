@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import milepost
 from milepost import TaskScope
 from tests.examples.conftest import Shell
+from tests.support.job_server import JobServer
 
 
 def test_hello_greets_everybody_once(shell: Shell) -> None:
@@ -14,14 +17,16 @@ def test_hello_greets_everybody_once(shell: Shell) -> None:
 
 
 def test_external_job_is_submitted_once(shell: Shell, store: milepost.Store) -> None:
-    """A job that was submitted by a killed attempt is found by the next one, which submits none."""
+    """Two attempts submit with the same token, because the first one was killed in between, and one job runs."""
     printed = shell.run("external_job.py", "r1")
     job = store.task_store(TaskScope("external_job", "r1", "count_primes")).get("job")
     assert (shell.folder / "build/primes/r1/jobs.log").read_text().split() == [str(job["pid"])]
     assert store.instances.get(TaskScope("external_job", "r1", "count_primes")).attempt == 2
-    assert printed[0] == f"attempt 1 submitted job {job['pid']}"
-    assert printed[1].startswith(f"attempt 2 found job {job['pid']}")
-    assert printed[2] == "348,513 primes below 5,000,000; jobs submitted: 1"
+    assert printed[:3] == [
+        f"attempt 1 submitted and got job {job['pid']}",
+        f"attempt 2 submitted and got job {job['pid']}",
+        "348,513 primes below 5,000,000; jobs that ran: 1",
+    ]
 
 
 def test_external_job_that_vanished_is_submitted_again(shell: Shell, store: milepost.Store) -> None:
@@ -29,9 +34,25 @@ def test_external_job_that_vanished_is_submitted_again(shell: Shell, store: mile
     scope = TaskScope("external_job", "r1", "count_primes")
     store.task_store(scope).set("job", {"pid": 1, "started": "never"})
     printed = shell.run("external_job.py", "r1", "--params", '{"limit": 1000}')
-    assert printed[0].startswith("attempt 1 submitted job ")
-    assert printed[2] == "168 primes below 1,000; jobs submitted: 1"
+    assert printed[0].startswith("attempt 1 submitted and got job ")
+    assert printed[2] == "168 primes below 1,000; jobs that ran: 1"
     assert store.task_store(scope).entry("job").never_expires
+
+
+@pytest.mark.parametrize("lost", [None, "request", "answer"])
+def test_the_operator_has_one_job(shell: Shell, store: milepost.Store, lost: str | None) -> None:
+    """Whether the service loses nothing, the request or the answer, it runs one job, and the run succeeds."""
+    server = JobServer(shell.folder, forgetful=True)
+    try:
+        shell.environment["JOB_SERVER"] = server.url
+        if lost is not None:
+            server.ask("/faults", {"lose": lost})
+        assert shell.run("job_operator.py", "r1")[0] == "10,000 rows; jobs of the service: 1"
+    finally:
+        server.kill()
+    load = TaskScope("job_operator", "r1", "load")
+    assert store.task_store(load).get("job") == 0
+    assert store.instances.get(load).attempt == (1 if lost is None else 2)
 
 
 def test_killed_index_of_a_mapped_task_resumes(shell: Shell, store: milepost.Store) -> None:

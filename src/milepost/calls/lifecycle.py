@@ -227,7 +227,7 @@ class BeginRun(Call[RunRecord]):
     """Record a run if it is new and take it for a runner until ``ttl`` seconds from now.
 
     ``params`` and ``logical_date`` are kept from the first time. A run in state ``success`` is returned as it is, not
-    taken.
+    taken, unless ``again``.
 
     Raises:
         RunHeldError: Another runner's hold is valid and its name is not ``dead_holder``.
@@ -240,6 +240,7 @@ class BeginRun(Call[RunRecord]):
     params: str | None = None
     logical_date: int | None = None
     dead_holder: str | None = None
+    again: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from datetime import datetime
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from milepost.errors import (
@@ -37,8 +38,6 @@ from milepost.sdk.references import resolve
 from milepost.store import Store, connect
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from milepost.sdk.dag import DAG
     from milepost.sdk.node import Task
 
@@ -325,13 +324,23 @@ def _keep_users_part(error: BaseException | None) -> None:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the first frame on that is neither Milepost's nor the event loop's; perhaps none of it."""
+    """Return the traceback without the frames of Milepost and the event loop that lead to the user's; or all of it."""
     package = __file__.removesuffix("runner/attempt.py")
     ours = (package, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))  # noqa: PTH118, PTH120 - text to compare
+    frames = []
     part = trace
-    while part is not None and part.tb_frame.f_code.co_filename.startswith(ours):
+    while part is not None:
+        frames.append(part)
         part = part.tb_next
-    return part
+    users = [not frame.tb_frame.f_code.co_filename.startswith(ours) for frame in frames]
+    if not any(users):
+        return trace
+    last = len(users) - users[::-1].index(True)
+    kept = frames[last] if last < len(frames) else None
+    for frame, wanted in reversed(list(zip(frames[:last], users[:last], strict=True))):
+        if wanted:
+            kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return kept
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Hold:
 
         Args:
             known: What is recorded of it.
-            kept: ``params`` and ``logical_date``, recorded if the run is new.
+            kept: ``params`` and ``logical_date``, recorded if the run is new; ``again``: take a run that has succeeded too.
 
         Returns:
             The record; a run that has succeeded is not taken.

@@ -194,19 +194,15 @@ class _Command:
         if known is not None:
             self._refuse_damage(known)
         self._check_params(known)
-        finished = known is not None and known.state == "success"
         display = make_display(as_json=as_json)
-        if finished and wanted.tasks:
-            # A run that has succeeded cannot be taken; the clear makes it unfinished.
-            self._clear(run_id, wanted, display)
         hold = Hold(self.store, self.dag.dag_id, run_id)
-        run = hold.take(known, params=encode(self.params or {}, 0), logical_date=now)
+        run = hold.take(known, again=bool(wanted.tasks), params=encode(self.params or {}, 0), logical_date=now)
         if run.state == "success":
             self._say_finished(run, display)
             return 0
         try:
-            if not finished:
-                self._clear(run_id, wanted, display)
+            # Under the hold: of several who clear at once, only the one who goes on with the run has cleared.
+            self._clear(run_id, wanted, display)
             runner = Runner(
                 self.store,
                 self.dag,

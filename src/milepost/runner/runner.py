@@ -237,8 +237,15 @@ class Runner:
 
     def _sources_cleared(self, task_id: str) -> bool:
         """Tell whether somebody has cleared a finished task whose result this one takes, so that there is none to take."""
-        sources = sources_of(self.dag.task_dict[task_id])
-        return any(self._finished_and_cleared(source.task_id) for source in sources)
+        return any(
+            bool(self._finished_and_cleared(source.task_id)) if source.is_mapped else self._was_cleared(source.task_id)
+            for source in sources_of(self.dag.task_dict[task_id])
+        )
+
+    def _was_cleared(self, task_id: str) -> bool:
+        """Tell the same of a task that is not mapped; before each of many attempts, so not by a look at the whole run."""
+        record = self.store.instances.get(TaskScope(self.run.dag_id, self.run.run_id, task_id))
+        return record is not None and record.state == "cleared" and self.plan.has_finished(task_id, -1)
 
     def _finished_and_cleared(self, task_id: str | None = None) -> list[InstanceRecord]:
         """Return the instances, of one task or of all, that finished in this run and that somebody has cleared since."""

@@ -50,6 +50,18 @@ def test_of_runners_that_take_over_at_once_one_wins(project):
     assert project.state("work") == ("success", 2)
 
 
+def test_a_runner_that_is_refused_has_cleared_nothing(project):
+    """Of runners that clear one finished run at once, only the one that goes on with it has cleared (SPEC 4.2)."""
+    project.write(WAITS)
+    (project.folder / "go1").touch()
+    assert project.run().code == 0
+    runners = [project.start("--clear", "work") for _ in range(3)]
+    wait_until(lambda: sum(runner.poll() is not None for runner in runners) == 2, "two runners give up")
+    (project.folder / "go2").touch()
+    assert sorted(project.finish(runner).code for runner in runners) == [0, 5, 5]
+    assert project.state("work") == ("success", 2)
+
+
 def everything(project):
     """Return all records of the run."""
     with project.store() as store:

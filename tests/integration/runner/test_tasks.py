@@ -362,6 +362,24 @@ with DAG("d"):
     assert frames == [f'"{path}", line 7, in breaks', f'"{path}", line 9, in inner']
 
 
+def test_traceback_of_a_function_that_milepost_calls(project):
+    """Frames of Milepost between the task and a function of the user's that it calls are left out."""
+    path = project.write(
+        """
+with DAG("d"):
+    @task
+    def breaks(task_store=None):
+        task_store.submit_once("job", submit)
+    def submit(token):
+        raise ValueError("here")
+    breaks()
+"""
+    )
+    err = project.run().err
+    frames = [line.split("File ")[1] for line in err.splitlines() if "File " in line]
+    assert frames == [f'"{path}", line 7, in breaks', f'"{path}", line 9, in submit']
+
+
 def test_output_of_tasks(project):
     """What a task prints goes to the same stream of the runner, marked with the task's name, whatever the workers."""
     project.write(

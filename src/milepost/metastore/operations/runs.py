@@ -32,7 +32,7 @@ def begin(call: calls.BeginRun, _: Environment) -> Operation[RunRecord]:
         parts = (hash_, call.dag_id, call.run_id, new_version(), call.params, call.logical_date)
         run = yield "run_insert", parts
         state = None
-    if state != "success":
+    if state != "success" or call.again:
         ttl = round(call.ttl * 1_000_000)
         yield "run_take", (run, call.holder, ttl, call.params, call.logical_date)
         yield "outcome_drop_unstarted", (run,)
