@@ -310,6 +310,8 @@ class Archive:
         at: When (aware, UTC).
         writer: Who caused it.
         keys: The keys in it, sorted.
+        damaged: What of the row cannot be read, `None` for a sound one. A time stands at the epoch then, and a writer is
+            ``python``.
 
     .. versionadded:: 0.1
     """
@@ -320,6 +322,7 @@ class Archive:
     at: datetime
     writer: Writer
     keys: tuple[str, ...]
+    damaged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "variant" in metafunc.fixturenames:
         every = metafunc.module.__name__.rpartition(".")[2] in ALL_WAYS
         ways = [*SERVERS, *BOUNCED, *HTTP, *HTTP_ON_SERVERS] if every else [*ALWAYS, HTTP[0]]
-        metafunc.parametrize("variant", [*EMBEDDED, *ways], indirect=True)
+        chosen = getattr(metafunc.module, "VARIANTS", [*EMBEDDED, *ways])
+        metafunc.parametrize("variant", chosen, indirect=True)
 
 
 @pytest.fixture

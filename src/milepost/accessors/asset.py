@@ -210,16 +210,30 @@ def _past(key: str, row: calls.Past) -> PastEntry:
         value = _value(key, row.value, row.encoding)
     except DamagedEntryError as error:
         value = DamagedValue(key, error.reason)
+    times = []
+    for micros in (row.created_at, row.updated_at, row.replaced_at):
+        try:
+            times.append(from_micros(micros))
+        except (TypeError, OverflowError):
+            times.append(from_micros(0))
+            value = DamagedValue(key, "its times cannot be read")
+    writers = []
+    for text in (row.writer, row.replaced_by):
+        try:
+            writers.append(Writer.decode(text))
+        except (ValueError, TypeError, AttributeError):
+            writers.append(Writer("python"))
+            value = DamagedValue(key, "its writer cannot be read")
     return PastEntry(
         key=key,
         value=value,
         version=row.version,
-        created_at=from_micros(row.created_at),
-        updated_at=from_micros(row.updated_at),
+        created_at=times[0],
+        updated_at=times[1],
         expires_at=None,
         never_expires=True,
-        writer=Writer.decode(row.writer),
-        replaced_at=from_micros(row.replaced_at),
-        replaced_by=Writer.decode(row.replaced_by),
+        writer=writers[0],
+        replaced_at=times[2],
+        replaced_by=writers[1],
         cause=row.cause,
     )

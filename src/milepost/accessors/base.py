@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timezone
 from typing import Any
 
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.calls import PLAIN, Handle, Item, Stored, new_version
-from milepost.clock import from_micros
+from milepost.clock import from_micros, to_micros
 from milepost.entry import DamagedValue, Entry, Writer
 from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
 from milepost.program import Program, arun, run
@@ -97,20 +98,20 @@ class Reader:
     def _entry(self, row: Stored | None) -> Entry | None:
         if row is None:
             return None
-        scope = self._handle.scope
-        try:
-            return Entry(
-                key=row.key,
-                value=_value(row.key, row.value, row.encoding),
-                version=row.version,
-                created_at=from_micros(row.created_at),
-                updated_at=from_micros(row.updated_at),
-                expires_at=None if row.expires_at is None else from_micros(row.expires_at),
-                never_expires=row.expires_at is None and row.default_day is None,
-                writer=Writer.decode(row.writer, scope if isinstance(scope, TaskScope) else None),
-            )
-        except (ValueError, TypeError, AttributeError, OverflowError) as error:
-            raise DamagedEntryError(row.key, f"its times or its writer cannot be read ({error})") from error
+        own = self.scope if isinstance(self.scope, TaskScope) else None
+        value = _value(row.key, row.value, row.encoding)
+        if fault := _fault(row, own, set()):
+            raise DamagedEntryError(_shown(row.key), fault)
+        return Entry(
+            key=row.key,
+            value=value,
+            version=row.version,
+            created_at=from_micros(row.created_at),
+            updated_at=from_micros(row.updated_at),
+            expires_at=None if row.expires_at is None else from_micros(row.expires_at),
+            never_expires=row.expires_at is None and row.default_day is None,
+            writer=Writer.decode(row.writer, own),
+        )
 
     def __contains__(self, key: object) -> bool:
         return self._metastore.call(calls.Get(self._handle, check_key(key))) is not None
@@ -134,11 +135,11 @@ class Reader:
 
         A row that someone damaged does not hide the others: its value is a `DamagedValue`.
         """
-        return _pairs(self._metastore.call(calls.Items(self._handle, _prefix(prefix))))
+        return _pairs(self.scope, self._metastore.call(calls.Items(self._handle, _prefix(prefix))))
 
     async def aitems(self, prefix: str = "") -> list[tuple[str, Any]]:
         """As `items`."""
-        return _pairs(await self._metastore.acall(calls.Items(self._handle, _prefix(prefix))))
+        return _pairs(self.scope, await self._metastore.acall(calls.Items(self._handle, _prefix(prefix))))
 
     def get_many(self, keys: Iterable[str]) -> dict[str, Any]:
         """Return those of ``keys`` that are live with their values, in the order given, in one round trip.
@@ -297,15 +298,42 @@ def _value(key: str, text: Any, encoding: Any) -> Any:
         raise DamagedEntryError(key, str(error)) from error
 
 
-def _pairs(rows: Iterable[Stored]) -> list[tuple[str, Any]]:
+def _pairs(scope: TaskScope | AssetScope, rows: Iterable[Stored]) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
+    own = scope if isinstance(scope, TaskScope) else None
+    writers: set[Any] = set()  # those found readable; the rows of one owner have few
     for row in rows:
         key = _shown(row.key)
         try:
             pairs.append((key, _value(key, row.value, row.encoding)))
+            # A user's backend has no more than the value.
+            if row.version is not None and (fault := _fault(row, own, writers)):
+                pairs[-1] = (key, DamagedValue(key, fault))
         except DamagedEntryError as error:
             pairs.append((key, DamagedValue(key, error.reason)))
     return pairs
+
+
+_FIRST, _LAST = to_micros(datetime.min.replace(tzinfo=timezone.utc)), to_micros(datetime.max.replace(tzinfo=timezone.utc))
+
+
+def _fault(row: Stored, own: TaskScope | None, writers: set[Any]) -> str | None:
+    """Say what of a row beside its value cannot be read, or `None`."""
+    key, _, _, version, created, updated, expires, day, writer = row
+    if type(key) is not str or type(version) is not str:
+        return f"its {'version' if type(key) is str else 'key'} is no text"
+    for time in (created, updated) if expires is None else (created, updated, expires):
+        if type(time) is not int or not _FIRST <= time <= _LAST:
+            return "its times cannot be read"
+    if day is not None and type(day) is not int:
+        return "its times cannot be read"
+    if writer not in writers:
+        try:
+            Writer.decode(writer, own)
+        except (ValueError, TypeError, AttributeError):
+            return "its writer cannot be read"
+        writers.add(writer)
+    return None
 
 
 def _present(wanted: list[str], rows: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:

@@ -300,7 +300,9 @@ class SqliteEngine:
                 parameters = arranged(parameters)
             if statement.each is not None:
                 rows = self._rows(connection, statement.text, parameters)
-                answer = connection.executemany(STATEMENTS[statement.each].text, rows).rowcount if rows else 0
+                arrange = _ARRANGED[statement.each] or tuple
+                each = STATEMENTS[statement.each].text
+                answer = connection.executemany(each, map(arrange, rows)).rowcount if rows else 0
             elif statement.answer == "count":
                 answer = connection.execute(statement.text, parameters).rowcount
             elif statement.answer == "number":

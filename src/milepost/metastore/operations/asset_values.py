@@ -7,11 +7,11 @@ from typing import Any
 
 from milepost import calls
 from milepost.calls import PLAIN, Handle, Item, new_version
-from milepost.clock import from_micros
-from milepost.entry import Archive, Writer
+from milepost.entry import Archive
 from milepost.errors import ArchiveNotFoundError, ConflictError, DamagedEntryError, NotFoundError
 from milepost.metastore.operations.base import Environment, Operation, guard_read, guard_write, key_text
 from milepost.metastore.operations.entries import select, write
+from milepost.metastore.operations.records import archive_record
 from milepost.ordering import Order, is_further
 from milepost.values import decode
 
@@ -131,13 +131,7 @@ def archives(call: calls.AssetArchives, _: Environment) -> Operation[list[Archiv
     if not rows or not rows[0][0]:
         return []
     rows = yield "asset_archives", (handle.owner_id,)
-    found = []
-    for number, group in groupby(rows, key=lambda row: row[0]):
-        members = list(group)
-        _, cause, at, writer, *_ = members[0]
-        keys = tuple(key_text(row[4]) for row in members)
-        found.append(Archive(number, handle.scope, cause, from_micros(at), Writer.decode(writer), keys))
-    return found
+    return [archive_record(handle.scope, list(group)) for _, group in groupby(rows, key=lambda row: row[0])]
 
 
 def restore(call: calls.RestoreAsset, environment: Environment) -> Operation[int]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 from milepost import calls
-from milepost.clock import from_micros
-from milepost.entry import Archive, InstanceRecord, Writer
+from milepost.entry import Archive, InstanceRecord
 from milepost.errors import InstanceNotFoundError, InvalidKeyError, NotFoundError
-from milepost.metastore.operations.base import Environment, Operation, guard_read, key_text, owner_of
-from milepost.metastore.operations.records import instance_record
+from milepost.metastore.operations.base import Environment, Operation, guard_read, owner_of
+from milepost.metastore.operations.records import archive_record, instance_record
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["archives", "list_all", "past_run", "unknown"]
@@ -38,13 +35,7 @@ def archives(call: calls.Archives, _: Environment) -> Operation[list[Archive]]:
     if not rows:
         raise unknown(call.scope)
     rows = yield "change_archives", (rows[0][0],)
-    return [_archive(call.scope, list(group)) for _, group in groupby(rows, key=lambda row: row[0])]
-
-
-def _archive(scope: TaskScope, rows: list[Sequence[Any]]) -> Archive:
-    number, cause, at, writer, *_ = rows[0]
-    keys = tuple(key_text(row[4]) for row in rows)
-    return Archive(number, scope, cause, from_micros(at), Writer.decode(writer, scope), keys)
+    return [archive_record(call.scope, list(group)) for _, group in groupby(rows, key=lambda row: row[0])]
 
 
 def past_run(call: calls.PastRun, _: Environment) -> Operation[tuple[TaskScope, int]]:

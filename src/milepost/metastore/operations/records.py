@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Final, get_args
 
 from milepost.clock import from_micros
-from milepost.entry import InstanceRecord, InstanceState, RunEvent, RunRecord
+from milepost.entry import Archive, InstanceRecord, InstanceState, RunEvent, RunRecord, Writer
 from milepost.metastore.operations.base import key_text
-from milepost.scopes import TaskScope
+from milepost.scopes import Scope, TaskScope
 from milepost.values import loads_strict
 
-__all__ = ["instance_record", "readable_scope", "run_record"]
+__all__ = ["archive_record", "instance_record", "readable_scope", "run_record"]
 
 _EPOCH: Final = from_micros(0)
 _RUN_STATES: Final = (None, "running", "success", "failed")
@@ -53,6 +53,14 @@ class _Columns:
         """Return a time that may be missing."""
         return None if value is None else self.time(name, value)
 
+    def writer(self, name: str, value: Any, own: TaskScope | None) -> Writer:
+        """Return a writer; ``python`` where it is none."""
+        try:
+            return Writer.decode(value, own)
+        except (ValueError, TypeError, AttributeError):
+            self._note(name, value)
+            return Writer("python")
+
     def json(self, name: str, value: Any) -> Any:
         """Return JSON as the text that it is, damaged or not."""
         try:
@@ -83,6 +91,21 @@ def readable_scope(dag_id: Any, run_id: Any, task_id: Any, map_index: Any) -> Ta
     except (ValueError, TypeError):
         dag, run, task = (ascii(part)[:250] for part in (dag_id, run_id, task_id))
         return TaskScope(dag, run, task, map_index if type(map_index) is int and 0 <= map_index < 2**31 else -1)
+
+
+def archive_record(scope: Scope, rows: Sequence[Sequence[Any]]) -> Archive:
+    """Return an archive from its rows: number, cause, time, writer and key of each."""
+    number, cause, at, writer, *_ = rows[0]
+    read = _Columns()
+    return Archive(
+        id=number,
+        scope=scope,
+        cause=read.text("cause", cause),
+        at=read.time("time", at),
+        writer=read.writer("writer", writer, scope if isinstance(scope, TaskScope) else None),
+        keys=tuple(key_text(row[4]) for row in rows),
+        damaged=read.damage,
+    )
 
 
 def instance_record(row: Sequence[Any]) -> InstanceRecord:

@@ -136,12 +136,13 @@ DELETE FROM milepost.entries WHERE owner_id = :owner AND key = :key
 DELETE FROM milepost.entries WHERE owner_id = :owner
 
 -- entry_restore!(owner, change, version, writer)
--- Bring the row of a change back, if it has not expired meanwhile. A restore is a write: it has its own version.
+-- Bring the row of a change back, if it has not expired meanwhile. A restore is a write: it has its own version. What
+-- someone damaged comes back as a damaged row, encoding -1.
 INSERT INTO milepost.entries AS entries (
     owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
 )
 SELECT
-    :owner, key, encoding, :version, created_at, :now, expires_at,
+    :owner, key, coalesce(encoding, -1), :version, coalesce(created_at, :now), :now, expires_at,
     CASE WHEN default_day IS NOT NULL THEN :now / 86400000000 END,
     :writer, value
 FROM milepost.changes

@@ -14,14 +14,15 @@ LEFT JOIN runs AS r ON r.id = i.run
 LEFT JOIN assets AS a ON a.id = e.owner_id
 WHERE e.expires_at <= :now ORDER BY e.owner_id, e.key LIMIT :limit
 
--- collect_entry!(owner, key)
--- Remove one entry, also where someone put bytes that are no text into its key. A DELETE that looks its rows up in a
--- subquery would read all keys of an owner for each batch: this database uses only the first column of the pair then.
-DELETE FROM entries WHERE owner_id = :owner AND key = CAST(:key AS TEXT)
+-- collect_entry!(owner, key, raw)
+-- Remove one entry, also where someone put bytes that are no text into its key, as text or as what they are (raw). A DELETE
+-- that looks its rows up in a subquery would read all keys of an owner for each batch: this database uses only the first
+-- column of the pair then.
+DELETE FROM entries WHERE owner_id = :owner AND key = CASE WHEN :raw THEN :key ELSE CAST(:key AS TEXT) END
 
 -- expired_delete!(batch) > collect_entry
 -- One batch of them.
-SELECT owner_id, key FROM entries WHERE expires_at <= :now LIMIT :batch
+SELECT owner_id, key, typeof(key) = 'blob' FROM entries WHERE expires_at <= :now LIMIT :batch
 
 -- retired_count(cutoff, unfinished_cutoff)
 -- Rows under the default retention that are due: as in retired_delete.
@@ -52,7 +53,7 @@ ORDER BY e.owner_id, e.key LIMIT :limit
 -- retired_delete!(cutoff, unfinished_cutoff, batch) > collect_entry
 -- One batch of rows under the default retention last updated before the cutoff, except those of open instances that
 -- gave a sign of life since unfinished_cutoff. An expired row is none: it goes too, and a dry run must say the same.
-SELECT e.owner_id, e.key FROM entries AS e
+SELECT e.owner_id, e.key, typeof(e.key) = 'blob' FROM entries AS e
 WHERE e.default_day <= :cutoff / 86400000000 AND e.updated_at < :cutoff
   AND NOT EXISTS (
     SELECT 1 FROM instances AS i WHERE i.id = e.owner_id AND i.state IN ('running', 'up_for_retry', 'deferred')

@@ -107,7 +107,7 @@ DELETE FROM assets WHERE id = :id
 
 -- swept_entries!(owner, batch) > collect_entry
 -- Remove a batch of the entries of a swept asset.
-SELECT owner_id, key FROM entries WHERE owner_id = :owner LIMIT :batch
+SELECT owner_id, key, typeof(key) = 'blob' FROM entries WHERE owner_id = :owner LIMIT :batch
 
 -- swept_changes!(owner, batch)
 -- Remove a batch of the history of a swept asset.
