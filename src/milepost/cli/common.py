@@ -59,6 +59,8 @@ def at_least_one(text: str | int) -> int:
     """Return a whole number of 1 or more given as an option."""
     if (number := whole(text)) < 1:
         raise typer.BadParameter(f"{number} is below 1")
+    if number >= 2**31:
+        raise typer.BadParameter(f"{number} is above {2**31 - 1}")
     return number
 
 

@@ -9,7 +9,7 @@ import typer
 
 from milepost.cli.common import AsJson, Url, advise, at_least_one
 from milepost.errors import InvalidValueError
-from milepost.values import loads_strict
+from milepost.values import encode, loads_strict
 
 __all__ = ["register"]
 
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that declares a DAG.")],
-    dag_id: Annotated[str | None, typer.Argument(metavar="[DAG_ID]", help="Needed where the file declares several.")] = None,
+    dag_id: Annotated[str | None, typer.Argument(metavar="DAG_ID", help="Needed where the file declares several.")] = None,
     run_id: Annotated[
         str | None, typer.Option("--run-id", metavar="ID", help="Name the run; the same name again resumes it.")
     ] = None,
@@ -64,6 +64,7 @@ def _params(text: str | None) -> dict[str, object] | None:
         return None
     with advise(InvalidValueError, """--params takes a JSON object, such as '{"day": "2026-01-31"}'"""):
         parsed = loads_strict(text)
+        encode(parsed, 0)  # what reads as JSON need not be a value: 1e400
     if not isinstance(parsed, dict):
         raise InvalidValueError(f"--params must be a JSON object, got {text!r}")
     return parsed

@@ -175,7 +175,7 @@ def _progress(store: Store, scope: TaskScope) -> object:
 def clear(
     dag: Dag,
     run: Run,
-    task: Annotated[str | None, typer.Argument(metavar="[TASK]", help="By default all tasks.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="By default all tasks.")] = None,
     map_index: Annotated[
         int | None, typer.Option("--map-index", parser=whole, metavar="N", help="By default all instances of the task.")
     ] = None,

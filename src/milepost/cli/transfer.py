@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help=_TO)] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help=_TO)] = "-",
     skip_damaged: Skip = False,
     url: Url = None,
     as_json: AsJson = False,
