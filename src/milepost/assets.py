@@ -12,14 +12,57 @@ from typing import Any
 from milepost.errors import AssetNotFoundError, InvalidKeyError, UnsupportedTypeError
 from milepost.scopes import MAX_ASSET_CHARS, AssetScope, check_text
 
-__all__ = ["Asset", "AssetAlias", "AssetRef", "asset_scope", "is_alias", "unknown_asset"]
+__all__ = ["Asset", "AssetAlias", "AssetAll", "AssetAny", "AssetRef", "asset_scope", "is_alias", "unknown_asset"]
+
+
+class _Combinable:
+    """Can stand in a condition that a DAG is scheduled on."""
+
+    __slots__ = ()
+
+    def __or__(self, other: object) -> AssetAny:
+        if not isinstance(other, _Combinable):
+            return NotImplemented
+        return AssetAny((*_parts(self, AssetAny), *_parts(other, AssetAny)))
+
+    def __and__(self, other: object) -> AssetAll:
+        if not isinstance(other, _Combinable):
+            return NotImplemented
+        return AssetAll((*_parts(self, AssetAll), *_parts(other, AssetAll)))
+
+
+def _parts(thing: _Combinable, kind: type[AssetAny | AssetAll]) -> tuple[Any, ...]:
+    return thing.parts if isinstance(thing, kind) else (thing,)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetAny(_Combinable):
+    """Something happened to any of several assets: ``a | b``.
+
+    Args:
+        parts: Assets, references, aliases, and conditions.
+    """
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AssetAll(_Combinable):
+    """Something happened to all of several assets: ``a & b``.
+
+    Args:
+        parts: Assets, references, aliases, and conditions.
+    """
+
+    parts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Asset:
+class Asset(_Combinable):
     """A piece of data that tasks read (inlet) or write (outlet).
 
-    Where only one of name and URI is given, it fills the other, as in Airflow.
+    Where only one of name and URI is given, it fills the other, as in Airflow. ``a | b`` and ``a & b`` are conditions that a
+    DAG may be scheduled on.
 
     Args:
         name: A name of at most 1,500 characters.
@@ -66,7 +109,7 @@ class Asset:
 
 
 @dataclass(frozen=True, slots=True)
-class AssetRef:
+class AssetRef(_Combinable):
     """A reference by exactly one of name and URI.
 
     Raises:
@@ -85,7 +128,7 @@ class AssetRef:
 
 
 @dataclass(frozen=True, slots=True)
-class AssetAlias:
+class AssetAlias(_Combinable):
     """A name that stands for assets attached at run time.
 
     .. versionadded:: 0.1

@@ -66,7 +66,7 @@ class Writer:
         task_id: The task.
         map_index: The position in a mapped task, -1 if not mapped.
         attempt: The attempt, counted from 1.
-        user: The name behind an ``api`` write, where known.
+        user: The name behind an ``api`` write, or of the watcher, where known.
 
     .. versionadded:: 0.1
     """

@@ -33,6 +33,10 @@ class AssetStoreAccessors:
     .. versionadded:: 0.1
     """
 
+    _MEMBER = "an inlet or outlet of this task; its assets"
+    _SHORTHAND = "exactly one inlet, or no inlet and exactly one outlet"
+    _OWNER = "this task"
+
     def __init__(
         self,
         accessors: Mapping[int, AssetStoreAccessor],
@@ -99,9 +103,9 @@ class AssetStoreAccessors:
             if scope in self._inlets or scope in self._outlets:
                 raise unknown_asset(scope)
             known = ", ".join(self._labels()) or "none"
-            raise AssetNotFoundError(f"{scope} is not an inlet or outlet of this task; its assets: {known}")
+            raise AssetNotFoundError(f"{scope} is not {self._MEMBER}: {known}")
         if len(found) > 1:
-            raise InvalidValueError(f"{scope} fits {len(found)} assets of this task; give both name and URI")
+            raise InvalidValueError(f"{scope} fits {len(found)} assets of {self._OWNER}; give both name and URI")
         return self._accessors[found[0]]
 
     def __contains__(self, asset: object) -> bool:
@@ -122,8 +126,8 @@ class AssetStoreAccessors:
             return self._accessors[only]
         known = ", ".join(self._labels()) or "none"
         raise InvalidValueError(
-            f"asset_store.{method} needs exactly one inlet, or no inlet and exactly one outlet; "
-            f"subscript with the asset you mean: asset_store[asset].{method} (assets of this task: {known})"
+            f"asset_store.{method} needs {self._SHORTHAND}; "
+            f"subscript with the asset you mean: asset_store[asset].{method} (assets of {self._OWNER}: {known})"
         )
 
     def __getattr__(self, name: str) -> Any:

@@ -55,7 +55,7 @@ from milepost.calls.entries import (
     Read,
     Touch,
 )
-from milepost.calls.events import PendingRuns, RecordedEvent, RecordEvent, RunKey
+from milepost.calls.events import EVENT_RUN_PREFIX, PendingRuns, RecordedEvent, RecordEvent, RunKey
 from milepost.calls.lifecycle import (
     Archives,
     BeginRun,
@@ -88,6 +88,7 @@ from milepost.calls.upkeep import (
 )
 
 __all__ = [
+    "EVENT_RUN_PREFIX",
     "PLAIN",
     "Advance",
     "Archives",

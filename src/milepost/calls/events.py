@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from milepost.calls.base import Call
 from milepost.scopes import AssetScope
 
-__all__ = ["PendingRuns", "RecordEvent", "RecordedEvent", "RunKey"]
+__all__ = ["EVENT_RUN_PREFIX", "PendingRuns", "RecordEvent", "RecordedEvent", "RunKey"]
+
+
+EVENT_RUN_PREFIX: Final = "asset_triggered__"
+"""How the ids of runs begin that an event started, as in Airflow."""
 
 
 class RunKey(NamedTuple):

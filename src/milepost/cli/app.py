@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from milepost import __version__
-from milepost.cli import asset_store, assets, configuration, doctor, maintenance, run, runs, serve, task_store, transfer
+from milepost.cli import asset_store, assets, configuration, doctor, maintenance, run, runs, serve, task_store, transfer, watch
 from milepost.cli.common import OutputError, fail, flush, say
 from milepost.cli.exits import Exit, exit_of
 from milepost.errors import ConfigurationError, MilepostError
@@ -47,6 +47,7 @@ def _root(
 
 run.register(app)
 serve.register(app)
+watch.register(app)
 app.add_typer(runs.app, name="runs")
 app.add_typer(task_store.app, name="task-store")
 app.add_typer(asset_store.app, name="asset-store")

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from milepost.runner.errors import DagLoadError, ResultDamagedError, RunnerUsageError
     from milepost.runner.load import load_dags
     from milepost.runner.run import run_file
+    from milepost.runner.watch.command import watch_file
 
-__all__ = ["DagLoadError", "ResultDamagedError", "RunnerUsageError", "load_dags", "run_file"]
+__all__ = ["DagLoadError", "ResultDamagedError", "RunnerUsageError", "load_dags", "run_file", "watch_file"]
 
 _HOMES = {
     "DagLoadError": "errors",
@@ -17,6 +18,7 @@ _HOMES = {
     "RunnerUsageError": "errors",
     "load_dags": "load",
     "run_file": "run",
+    "watch_file": "watch.command",
 }
 
 

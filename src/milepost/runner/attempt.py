@@ -13,6 +13,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from milepost.calls import EVENT_RUN_PREFIX
 from milepost.errors import (
     AssetNotActiveError,
     AssetNotFoundError,
@@ -186,7 +187,8 @@ class _Attempt:
     def _context(self, operator: BaseOperator, opened: dict[str, Any]) -> Context:
         spec = self.spec
         moment = datetime.fromisoformat(spec.logical_date)
-        run = DagRun(spec.dag_id, spec.run_id, moment, spec.params)
+        kind = "asset_triggered" if spec.run_id.startswith(EVENT_RUN_PREFIX) else "manual"
+        run = DagRun(spec.dag_id, spec.run_id, moment, spec.params, kind)
         instance = TaskInstance(
             dag_id=spec.dag_id,
             run_id=spec.run_id,

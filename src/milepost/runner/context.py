@@ -26,7 +26,7 @@ class DagRun:
         run_id: The run.
         logical_date: The instant that the run stands for.
         conf: The parameters that the run was started with.
-        run_type: Always ``manual``: the local runner has no schedule.
+        run_type: ``asset_triggered`` where an event of an asset started it, otherwise ``manual``.
 
     .. versionadded:: 0.1
     """

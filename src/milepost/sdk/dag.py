@@ -64,6 +64,7 @@ class DAG:
         self.dag_id = checked_id(dag_id, "dag_id", self.where)
         self.default_args = self._mapping("default_args", default_args)
         self.params = self._mapping("params", params)
+        self.schedule = others.get("schedule")
         self.task_dict: dict[str, Task] = {}
         self.groups: dict[str, TaskGroup] = {}
         # What the tasks' classes take beyond the usual arguments; `check` compares `default_args` with it.

@@ -1,12 +1,13 @@
 """Event triggers and the watchers that tie them to assets.
 
-`milepost run` takes them as they stand and runs none: a run has begun already, and they are about when one begins.
+`milepost watch` runs them. `milepost run` takes them as they stand and runs none: a run has begun already.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from milepost.sdk.building import checked_id
@@ -15,11 +16,25 @@ from milepost.sdk.location import call_site
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from milepost.accessors import AssetStoreAccessors
+    from milepost.sdk.location import Location
 
-__all__ = ["AssetWatcher", "BaseEventTrigger", "BaseTrigger", "TriggerEvent"]
+__all__ = ["AssetWatcher", "BaseEventTrigger", "BaseTrigger", "TriggerEvent", "collecting_watchers"]
+
+_collectors: list[list[AssetWatcher]] = []
+
+
+@contextmanager
+def collecting_watchers() -> Iterator[list[AssetWatcher]]:
+    """Gather the watchers that are made inside the block, in the order of their making."""
+    found: list[AssetWatcher] = []
+    _collectors.append(found)
+    try:
+        yield found
+    finally:
+        _collectors.pop()
 
 
 @dataclass
@@ -27,12 +42,15 @@ class TriggerEvent:
     """What a trigger yields when something happened.
 
     Args:
-        payload: What happened, as a JSON value.
+        payload: What happened, as a JSON value or `None`.
+        id: 1 to 512 characters that tell the event from every other one of the asset: ``milepost watch`` starts a run once for
+            each. `None`: derived from the payload and from what the trigger has stored. Not in Airflow.
 
     .. versionadded:: 0.1
     """
 
     payload: Any
+    id: str | None = field(default=None, kw_only=True)
 
 
 class BaseTrigger(ABC):
@@ -54,12 +72,13 @@ class BaseTrigger(ABC):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the dotted path of the class and the arguments that make the same trigger again.
 
-        Airflow needs it, Milepost does not.
+        Airflow needs it, to make the trigger in another process. In Milepost it may be left out; where it is there, watchers
+        whose triggers return the same share one of them, as in Airflow.
         """
         raise NotImplementedError(f"{type(self).__name__} has no serialize()")
 
     async def cleanup(self) -> None:  # noqa: B027 - there may be nothing to do
-        """Run when the trigger has ended or is told to end."""
+        """Run when the trigger has ended, has failed or is told to end; a few seconds are given."""
 
     @property
     def log(self) -> logging.Logger:
@@ -107,6 +126,9 @@ class AssetWatcher:
             raise DagDefinitionError(f"an AssetWatcher needs a BaseEventTrigger, not {trigger!r}", where)
         self.name = checked_id(name, "name of a watcher", where)
         self.trigger = trigger
+        self.where: Location = where
+        if _collectors:
+            _collectors[-1].append(self)
 
     def __repr__(self) -> str:
         return f"AssetWatcher(name={self.name!r}, trigger={self.trigger!r})"

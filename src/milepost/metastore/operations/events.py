@@ -5,16 +5,13 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from milepost import calls
-from milepost.calls import RecordedEvent, RunKey, new_version
+from milepost.calls import EVENT_RUN_PREFIX, RecordedEvent, RunKey, new_version
 from milepost.errors import AssetNotActiveError, AssetNotFoundError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope, run_hash
 from milepost.values import encode
 
 __all__ = ["pending", "record"]
-
-RUN_PREFIX = "asset_triggered__"
-"""As Airflow's runs that an asset triggered begin."""
 
 
 def record(call: calls.RecordEvent, _: Environment) -> Operation[RecordedEvent]:
@@ -63,7 +60,7 @@ def _run_id(scope: AssetScope, event_id: str) -> str:
     """Return the id of the run: the same for the same event of the same asset, whatever the store."""
     name, uri = scope.name or "", scope.uri or ""
     parts = f"{len(name)}:{name}{len(uri)}:{uri}{event_id}"
-    return RUN_PREFIX + blake2b(parts.encode(), digest_size=10).hexdigest()
+    return EVENT_RUN_PREFIX + blake2b(parts.encode(), digest_size=10).hexdigest()
 
 
 def pending(_call: calls.PendingRuns, _: Environment) -> Operation[list[RunKey]]:

@@ -1,0 +1,239 @@
+"""The command `milepost watch` from start to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+import milepost
+from milepost import Asset, TaskScope
+from tests.integration.runner.helpers import wait_until
+from tests.integration.watch.helpers import FILES, Watching
+from tests.integration.watch.test_kills import WAITING
+
+
+def test_events_start_runs_that_runs_list_shows_with_their_cause(watching: Watching) -> None:
+    """Files that arrive one after the other start a run each; the lines of --json tell the same story."""
+    process = watching.start("--json")
+    watching.arrive("a b.csv")
+    watching.wait_states("success")
+    watching.arrive("b.csv")
+    runs = watching.wait_states("success", "success")
+    ended = watching.terminate(process)
+    assert ended.code == 0
+    told: list[dict[str, Any]] = [json.loads(line) for line in ended.out.splitlines()]
+    assert [line["runs"][0]["run_id"] for line in told if line["what"] == "event"] == [run.run_id for run in runs]
+    ends = [(line["run_id"], line["state"]) for line in told if line["what"] == "run" and line["state"] != "running"]
+    assert ends == [(run.run_id, "success") for run in runs]
+    listed = watching.command("runs", "list", "--dag", "load")
+    assert runs[0].event is not None
+    assert f"event {runs[0].event.id} of files, seen by arrivals" in listed.out
+    shown = json.loads(watching.command("runs", "show", "load", runs[1].run_id, "--json").out)
+    assert runs[1].event is not None
+    assert shown["run"]["event"] == {
+        "id": runs[1].event.id, "watcher": "arrivals", "asset": "files", "uri": "file:///in",
+    }  # fmt: skip
+
+
+def test_only_one_process_watches_a_file(watching: Watching) -> None:
+    """A second watch of the same file on the same store is refused with exit code 5, and the first one goes on."""
+    first = watching.start()
+    watching.wait_said(first, "watching 1 asset with 1 trigger")
+    second = watching.wait(watching.start())
+    assert second.code == 5
+    assert "is watched by another process on this store" in second.err
+    watching.arrive("a.csv")
+    watching.wait_states("success")
+    assert watching.terminate(first).code == 0
+    third = watching.start()
+    watching.wait_said(third, "watching 1 asset with 1 trigger")
+
+
+def test_a_stop_ends_runs_and_the_next_watch_goes_on_with_them(watching: Watching) -> None:
+    """SIGINT stops a running run in good order with exit code 0; it is no failure, and goes on when watched again."""
+    watching.write(WAITING)
+    watching.arrive("a.csv")
+    process = watching.start()
+    wait_until(lambda: watching.lines("alive.txt"), "the task is at work")
+    process.send_signal(signal.SIGINT)
+    ended = watching.wait(process)
+    assert ended.code == 0
+    assert "waiting after" in ended.err
+    (run,) = watching.wait_states("running")
+    assert run.holder is None
+    (watching.folder / "go").touch()
+    watching.start()
+    watching.wait_states("success")
+
+
+FAILING = FILES.replace(
+    "        append(",
+    """        if not (HERE / "go").exists():
+            raise OSError("no")
+        append(""",
+)
+
+
+def test_a_failed_run_is_not_repeated_until_it_is_cleared(watching: Watching) -> None:
+    """A run that failed has ended; after `runs clear` the next look at the store has it run again."""
+    watching.write(FAILING)
+    watching.arrive("a.csv")
+    process = watching.start()
+    (run,) = watching.wait_states("failed")
+    assert watching.terminate(process).code == 0
+    (watching.folder / "go").touch()
+    process = watching.start()
+    watching.arrive("b.csv")
+    watching.wait_states("failed", "success")
+    assert watching.terminate(process).code == 0
+    assert watching.command("runs", "clear", "load", run.run_id).code == 0
+    watching.start()
+    watching.wait_states("success", "success")
+
+
+STUMBLING = FILES.replace(
+    "                    yield Trig",
+    """                    if path.name == "b.csv" and not (HERE / "go").exists():
+                        append("stumbled.txt", 1)
+                        raise OSError("the share is gone")
+                    yield Trig""",
+).replace(
+    "async def run",
+    """async def cleanup(self):
+        append("cleaned.txt", 1)
+
+    async def run""",
+)
+
+
+def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
+    """Its error is shown with the place, it cleans up, it begins anew after a wait, and its cursor is where it was."""
+    watching.write(STUMBLING)
+    watching.arrive("a.csv", "b.csv")
+    process = watching.start()
+    wait_until(lambda: len(watching.lines("stumbled.txt")) >= 2, "the trigger is started again and fails again")
+    (watching.folder / "go").touch()
+    watching.wait_states("success", "success")
+    ended = watching.terminate(process)
+    assert ended.code == 0
+    assert "trigger arrivals (Files): OSError: the share is gone (" in ended.err
+    line = 1 + STUMBLING[: STUMBLING.index("raise OSError")].count("\n")
+    assert f"pipeline.py:{line}); starts again in " in ended.err
+    assert sorted(line[0] for line in watching.lines("done.txt")) == ["a.csv", "b.csv"]
+    assert len(watching.lines("cleaned.txt")) == len(watching.lines("stumbled.txt")) + 1
+
+
+def test_a_file_that_stops_loading_leaves_its_runs_waiting(watching: Watching) -> None:
+    """A run whose file no longer loads is tried again, and runs once the file is whole."""
+    process = watching.start()
+    watching.wait_said(process, "watching 1 asset")
+    watching.write("raise OSError('half written')\n")
+    watching.arrive("a.csv")
+    watching.wait_said(process, "waiting after")
+    assert "the DAG file does not load; again in" in watching.said(process)
+    watching.write()
+    watching.wait_states("success")
+    assert watching.terminate(process).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (FILES, ("--url", "memory://"), "memory:// lives in one process"),
+        (FILES, ("nothing",), "has no DAG 'nothing'; it has: load"),
+        ("from milepost.sdk import *\nwith DAG('d'): pass\n", (), "has nothing to watch"),
+        (FILES.replace("schedule=[files]", "schedule=[files, Asset('b')]"), (), "waits for several assets together"),
+        ("raise OSError('broken')\n", (), "OSError: broken"),
+    ],
+    ids=["memory", "unknown DAG", "no watchers", "several assets", "broken file"],
+)
+def test_what_cannot_be_watched_is_refused(
+    watching: Watching, capsys: pytest.CaptureFixture[str], text: str, options: tuple[str, ...], said: str
+) -> None:
+    """Each is exit code 2 with one line that says why, and nothing is stored."""
+    watching.write(text)
+    process = watching.wait(watching.start(*options))
+    assert process.code == 2
+    assert said in process.err
+    assert len(process.err.splitlines()) == 1
+    assert not (watching.folder / "store.db").exists() or "memory" in said
+
+
+def test_check_warns_of_a_cursor_that_is_stored_too_early(watching: Watching) -> None:
+    """`--check` opens no store; it exits with 0 for the pattern, and with 1 and the line for a cursor stored too early."""
+    good = watching.wait(watching.start("--check"))
+    assert (good.code, good.err) == (0, "")
+    assert good.out == "1 trigger, none stores its cursor before it yields\n"
+    lines = FILES.splitlines()
+    at = next(number for number, line in enumerate(lines) if "yield" in line)
+    lines[at], lines[at + 1] = lines[at + 1], lines[at]
+    watching.write("\n".join(lines))
+    bad = watching.wait(watching.start("--check"))
+    assert (bad.code, bad.out) == (1, "")
+    assert bad.err.startswith(f"{watching.folder / 'pipeline.py'}:{at + 1}: Files stores its cursor here")
+    assert not (watching.folder / "store.db").exists()
+
+
+STORES = """\
+import asyncio, json, pathlib
+from milepost.sdk import *
+
+class Both(BaseEventTrigger):
+    async def run(self):
+        told = {}
+        told["names"] = [asset.name for asset in self.asset_store]
+        await self.asset_store[Asset(name="orders", uri="s3://orders")].aset("n", 1)
+        self.asset_store[Asset.ref(uri="s3://rates")].set("n", 2)
+        told["values"] = [await self.asset_store[asset].aget("n") for asset in self.asset_store]
+        for name, wrong in {"other": Asset.ref(name="other"), "text": "orders"}.items():
+            try:
+                self.asset_store[wrong]
+            except (KeyError, TypeError) as error:
+                told[name] = f"{type(error).__name__}: {error}"
+        try:
+            await self.asset_store.aget("n")
+        except ValueError as error:
+            told["shorthand"] = str(error)
+        told["same"] = self.asset_store is self.asset_state_store
+        yield TriggerEvent(told, id="both")
+        await asyncio.Event().wait()
+
+both = Both()
+orders = Asset("orders", uri="s3://orders", watchers=[AssetWatcher("o", both)])
+rates = Asset("rates", uri="s3://rates", watchers=[AssetWatcher("r", both)])
+with DAG("either", schedule=orders | rates):
+    @task
+    def nothing(): pass
+    nothing()
+with DAG("one", schedule=rates):
+    @task
+    def nothing(): pass
+    nothing()
+"""
+
+
+def test_a_trigger_of_two_assets_has_the_stores_of_both(watching: Watching) -> None:
+    """Subscript, iteration, errors and shorthand are about its assets; its one event starts one run of each DAG."""
+    watching.write(STORES)
+    process = watching.start()
+    runs = watching.wait_states("success", "success")
+    assert watching.terminate(process).code == 0
+    assert {run.dag_id: run.event.asset for run in runs if run.event} == {"either": "orders", "one": "rates"}
+    event = json.loads(runs[0].params or "")["event"]
+    told = event.pop("payload")
+    assert event == {"id": "both", "asset": "orders", "uri": "s3://orders", "watcher": "o"}
+    assert told["names"] == ["orders", "rates"]
+    assert told["values"] == [1, 2]
+    assert told["other"].startswith("AssetNotFoundError: ")
+    assert "is not watched by this trigger" in told["other"]
+    assert told["text"].startswith("UnsupportedTypeError: not an asset")
+    assert "needs a trigger that watches exactly one asset" in told["shorthand"]
+    assert told["same"] is True
+    with milepost.connect(watching.url) as store:
+        entry = store.asset_store(Asset.ref(name="rates")).entry("n")
+        assert entry is not None
+        assert str(entry.writer) == "watcher (r)"
+        assert store.instances.get(TaskScope("one", runs[-1].run_id, "nothing")) is not None
