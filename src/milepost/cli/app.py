@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 
 from milepost import __version__
-from milepost.cli import asset_store, assets, configuration, doctor, maintenance, run, runs, serve, task_store, transfer, watch
+from milepost.cli import (
+    asset_store,
+    assets,
+    configuration,
+    doctor,
+    maintenance,
+    run,
+    runs,
+    serve,
+    task_store,
+    transfer,
+    watch,
+)
 from milepost.cli.common import OutputError, fail, flush, say
 from milepost.cli.exits import Exit, exit_of
 from milepost.errors import ConfigurationError, MilepostError

@@ -43,8 +43,8 @@ class TriggerEvent:
 
     Args:
         payload: What happened, as a JSON value or `None`.
-        id: 1 to 512 characters that tell the event from every other one of the asset: ``milepost watch`` starts a run once for
-            each. `None`: derived from the payload and from what the trigger has stored. Not in Airflow.
+        id: 1 to 512 characters that tell the event from every other one of the asset: ``milepost watch`` starts a run once
+            for each. `None`: derived from the payload and from what the trigger has stored. Not in Airflow.
 
     .. versionadded:: 0.1
     """

@@ -148,7 +148,12 @@ class Watching:
 
             def look() -> list[RunRecord] | None:
                 runs = store.runs.list()[::-1]
-                return runs if true(runs) else None
+                if true(runs):
+                    return runs
+                assert any(one.poll() is None for one in self._started), (
+                    f"no watch is at work: {self.said(self._started[-1])}"
+                )
+                return None
 
             found: list[RunRecord] = wait_until(look, what)
             return found

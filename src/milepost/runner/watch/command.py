@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from milepost import calls
 from milepost.assets import Asset
-from milepost.entry import Writer
 from milepost.errors import ConflictError, StoreUnreachableError
 from milepost.events import Events
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.holder import HOLD_SECONDS, own_name, surely_dead
 from milepost.runner.load import load_dags
-from milepost.runner.run import _check_store, _check_tasks, _check_usage
+from milepost.runner.run import _check_store, _check_tasks, _check_usage, _declare
 from milepost.runner.watch.check import check_triggers
 from milepost.runner.watch.display import WatchDisplay
 from milepost.runner.watch.plan import Plan, Watched, make_plan
@@ -28,9 +27,10 @@ from milepost.store import aconnect
 from milepost.streams import steady_streams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from milepost.scopes import AssetScope
+    from milepost.sdk.dag import DAG
     from milepost.store import Store
 
 __all__ = ["watch_file"]
@@ -86,7 +86,8 @@ def watch_file(
                 sys.stderr.write(f"{finding}\n")
             if check:
                 return _report(plan, len(findings))
-            return asyncio.run(_open_and_watch(plan, file, url, workers, max_runs, search_path, as_json))
+            watch = _open_and_watch(plan, dags, file, url, workers, max_runs, search_path, as_json)
+            return asyncio.run(watch)
         except (DagLoadError, RunnerUsageError) as error:
             sys.stderr.write(f"milepost: {error}\n")
             return 2
@@ -110,9 +111,16 @@ def _report(plan: Plan, findings: int) -> int:
 
 
 async def _open_and_watch(
-    plan: Plan, file: str, url: str | None, workers: int, max_runs: int, path: list[str], as_json: bool
+    plan: Plan,
+    dags: Mapping[str, DAG],
+    file: str,
+    url: str | None,
+    workers: int,
+    max_runs: int,
+    path: list[str],
+    as_json: bool,
 ) -> int:
-    async with await aconnect(url, writer=Writer("watcher")) as store:
+    async with await aconnect(url) as store:
         _check_store(store)
         with WatchDisplay(as_json=as_json) as display:
             events = Events(store.metastore, store.settings.max_value_bytes)
@@ -127,14 +135,24 @@ async def _open_and_watch(
                 max_runs=max_runs,
                 path=path,
             )
-            return await _Watch(plan, file, store, events, display, runs).run()
+            return await _Watch(plan, dags, file, store, events, display, runs).run()
 
 
 class _Watch:
     """What is at work between the start and the signal to stop."""
 
-    def __init__(self, plan: Plan, file: str, store: Store, events: Events, display: WatchDisplay, runs: EventRuns) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        dags: Mapping[str, DAG],
+        file: str,
+        store: Store,
+        events: Events,
+        display: WatchDisplay,
+        runs: EventRuns,
+    ) -> None:
         self.plan = plan
+        self.dags = dags
         self.file = file
         self.store = store
         self.events = events
@@ -163,6 +181,7 @@ class _Watch:
         try:
             for note in self.plan.notes:
                 self.display.note(note)
+            await asyncio.to_thread(_declare, self.store, self.dags)
             triggers = [await self._prepare(one) for one in self.plan.watched]
             await self.runs.look()
             tasks = [loop.create_task(one.run()) for one in triggers]
@@ -192,7 +211,7 @@ class _Watch:
         self.display.refresh()
 
     async def _prepare(self, watched: Watched) -> RunningTrigger:
-        """Register the assets of a trigger and give it their stores."""
+        """Give a trigger the stores of its assets."""
         assets: list[tuple[AssetScope, str]] = []
         for (name, uri), watcher in watched.assets.items():
             scope: Any = (await self.store.aasset_store(Asset(name, uri))).scope
