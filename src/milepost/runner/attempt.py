@@ -326,7 +326,7 @@ def _keep_users_part(error: BaseException | None) -> None:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without the frames of Milepost and the event loop that lead to the user's; or all of it."""
+    """Return the traceback without frames of Milepost and the event loop that lead to the user's; without any, nothing."""
     package = __file__.removesuffix("runner/attempt.py")
     ours = (package, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))  # noqa: PTH118, PTH120 - text to compare
     frames = []
@@ -336,7 +336,7 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
         part = part.tb_next
     users = [not frame.tb_frame.f_code.co_filename.startswith(ours) for frame in frames]
     if not any(users):
-        return trace
+        return None  # the message says it all; MILEPOST_DEBUG shows the rest
     last = len(users) - users[::-1].index(True)
     kept = frames[last] if last < len(frames) else None
     for frame, wanted in reversed(list(zip(frames[:last], users[:last], strict=True))):
