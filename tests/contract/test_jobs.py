@@ -442,6 +442,19 @@ def test_another_call_on_the_key_meanwhile_is_noticed(store: Any, service: Servi
     assert list(service.jobs) == ["j1"]
 
 
+def test_a_key_that_is_deleted_while_the_job_is_looked_up(store: Any, service: Service) -> None:
+    """The open question is gone by the time of the answer: the job that was found is not adopted."""
+    service.lose = ["answer"]
+    with pytest.raises(LostError):
+        attempt(store, 1).submit_once("job", service.submit)
+
+    def find(token: str) -> Any:
+        as_writer(store, Writer("cli")).task_store(SCOPE).delete("job")
+        return service.find(token)
+
+    assert attempt(store, 2).submit_once("job", service.submit, find=find) == "j2"
+
+
 def test_what_the_log_says(store: Any, service: Service, caplog: pytest.LogCaptureFixture) -> None:
     """One line for each decision, with its kind for machines."""
     with caplog.at_level(logging.INFO, "milepost.jobs"):

@@ -158,7 +158,10 @@ class _Job:
                 now = replace(now, status=self._status((yield Ask("status", request.status or _never, step.job))))
             elif isinstance(step, Adopt):
                 assert now.intent is not None
-                kept = yield self._keep(self._item(step.job, "find"), step.job, now.intent)
+                try:
+                    kept = yield self._keep(self._item(step.job, "find"), step.job, now.intent, adopted=True)
+                except VersionConflictError:
+                    return None
                 now = replace(now, intent=kept, job=step.job)
             elif isinstance(step, Use):
                 self._log(step.warning)
@@ -187,13 +190,15 @@ class _Job:
         try:
             job = yield Ask("submit", request.submit, intent.token)
             intent = yield self._keep(self._item(job, "submit"), job, intent)
+        except GeneratorExit:
+            raise  # nobody waits for the end of this call any more
         except BaseException as error:
             self._log(self._left_open(job, error))
             raise
         return self._decided(step.action, job, "active", step.reason, intent, submitted=True)
 
-    def _keep(self, item: Item, job: Any, intent: Intent) -> calls.KeepJob:
-        return calls.KeepJob(self.handle, item, fingerprint(job), intent.version)
+    def _keep(self, item: Item, job: Any, intent: Intent, *, adopted: bool = False) -> calls.KeepJob:
+        return calls.KeepJob(self.handle, item, fingerprint(job), intent.version, adopted)
 
     def _item(self, job: Any, source: str) -> Item:
         if job is None:

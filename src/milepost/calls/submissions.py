@@ -41,7 +41,7 @@ class Intend(Call[Intent]):
 
     Raises:
         StaleAttemptError: The attempt is not the current one.
-        VersionConflictError: The intent is not the one that was decided on.
+        VersionConflictError: The intent is not the one that was decided on, or no longer open where it is to go on.
     """
 
     handle: Handle
@@ -61,6 +61,8 @@ class KeepJob(Call[Intent]):
         item: The id as an entry; its version becomes that of the intent too.
         job: The fingerprint of the id.
         expected: The version of the intent.
+        adopted: Whether the job was not submitted just now but found: then only while the intent is open, as somebody may
+            have cleared it meanwhile.
         entry: Whether to write the entry; not where a backend of the user's has it.
 
     Raises:
@@ -72,4 +74,5 @@ class KeepJob(Call[Intent]):
     item: Item
     job: str
     expected: str
+    adopted: bool = False
     entry: bool = True

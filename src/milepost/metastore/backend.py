@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Generator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -205,7 +206,7 @@ class BackendMetastore(Metastore):
             return intent, (yield from self._get(session, call.key))
         if isinstance(call, calls.KeepJob):
             yield from self._put(session, calls.Put(call.handle, [call.item], NEVER))
-            return (yield calls.KeepJob(call.handle, call.item, call.job, call.expected, entry=False))
+            return (yield replace(call, entry=False))
         if call.new:
             yield calls.Check(call.handle)
             yield _Ask("delete", (session.handle.scope, call.key), {"session": session})

@@ -68,7 +68,7 @@ def _load(handle: Handle, key: str) -> Operation[tuple[int, Sequence[Any], Inten
 
 def _moved(handle: Handle, key: str) -> VersionConflictError:
     return VersionConflictError(
-        f"another call submitted a job under {key!r} of {handle.scope} at the same time; one call at a time for a key"
+        f"another call decided on the job under {key!r} of {handle.scope} at the same time; one call at a time for a key"
     )
 
 
@@ -82,6 +82,8 @@ def intend(call: calls.Intend, _: Environment) -> Operation[Intent]:
     if call.expected != (None if intent is None else intent.version):
         raise _moved(handle, key)
     if intent is not None and not call.new:
+        if intent.state != OPEN:
+            raise _moved(handle, key)
         yield "intent_again", (owner, key, call.version, handle.writer)
         return intent._replace(version=call.version)
     submission = 1 if intent is None else intent.submission + 1
@@ -97,6 +99,8 @@ def keep(call: calls.KeepJob, _: Environment) -> Operation[Intent]:
     handle, item = call.handle, call.item
     owner, _rest, intent = yield from _load(handle, item.key)
     if intent is None or intent.version not in (call.expected, item.version):
+        raise _moved(handle, item.key)
+    if call.adopted and intent.state != OPEN and intent.version != item.version:
         raise _moved(handle, item.key)
     if call.entry and intent.version != item.version:
         yield "entry_put", Batch([item], (owner, NEVER, handle.writer))
