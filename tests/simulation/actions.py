@@ -18,7 +18,8 @@ from collections.abc import Callable, Container
 from datetime import timedelta
 from typing import Any, Protocol
 
-from milepost import NEVER_EXPIRE, RunNotFoundError
+from milepost import NEVER_EXPIRE, RunNotFoundError, calls
+from milepost.calls import PLAIN, Item
 from tests.property.model import run_of
 from tests.simulation.parts import ASSET, KEYS, SCOPES, Act, Held, Model, Step
 
@@ -239,6 +240,49 @@ def stage(client: Client, draw: random.Random) -> Act:
         f"stage {key}={value} advance={only} of {_name(handle)}",
         lambda: accessor.astage(key, value, advance=only),
         lambda model: model.stage(handle, key, value, advance=only),
+        handle,
+    )
+
+
+def _task_of(client: Client, draw: random.Random) -> tuple[Held, Any]:
+    """Choose an accessor of a task instance."""
+    some = [one for one in client.attempts[-6:] if not isinstance(one[0].owner, str)]
+    return draw.choice(some) if some and draw.random() < 0.8 else draw.choice(client.people[:-1])
+
+
+@action(5)
+def intend(client: Client, draw: random.Random) -> Act:
+    handle, accessor = _task_of(client, draw)
+    key, version = draw.choice(KEYS), f"{draw.getrandbits(96):024x}"
+    known = client.world.model.intent(handle, key)[1]
+    call = calls.Intend(accessor._handle, key, version, draw.choice([known, known, known, None, "bygone"]), new=True)
+
+    async def submission() -> int:
+        return (await client.store.metastore.acall(call)).submission  # type: ignore[no-any-return]
+
+    return Act(
+        f"intend {key} over {call.expected} of {_name(handle)}",
+        submission,
+        lambda model: model.intend(handle, key, version, call.expected),
+        handle,
+    )
+
+
+@action(5)
+def keep_job(client: Client, draw: random.Random) -> Act:
+    handle, accessor = _task_of(client, draw)
+    key, value = draw.choice(KEYS), draw.randrange(1000)
+    known = client.world.model.intent(handle, key)[1]
+    item = Item(key, str(value), PLAIN, f"{draw.getrandbits(96):024x}")
+    call = calls.KeepJob(accessor._handle, item, "job", draw.choice([known or "none", known or "none", "bygone"]))
+
+    async def submission() -> int:
+        return (await client.store.metastore.acall(call)).submission  # type: ignore[no-any-return]
+
+    return Act(
+        f"keep job {key}={value} over {call.expected} of {_name(handle)}",
+        submission,
+        lambda model: model.keep_job(handle, key, value, item.version, call.expected),
         handle,
     )
 

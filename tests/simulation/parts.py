@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from milepost import Asset, InstanceStateError, StaleAttemptError, TaskScope
+from milepost import Asset, InstanceStateError, StaleAttemptError, TaskScope, VersionConflictError
 from tests.property import model
 from tests.property.model import Instance
 
@@ -45,6 +45,7 @@ class Model(model.Model):
         super().__init__(now)
         self.held: dict[int, tuple[TaskScope, Instance, int]] = {}
         self.results: dict[TaskScope, str] = {}
+        self.intents: dict[TaskScope, tuple[Instance, dict[str, tuple[int, str]]]] = {}
         self.staged: dict[TaskScope, tuple[Instance, int, dict[str, tuple[bool, int]]]] = {}
 
     def hold(self, token: int, instance: Instance) -> None:
@@ -83,6 +84,42 @@ class Model(model.Model):
         count = super().delete_run(dag_id, run_id)
         self.results = {scope: text for scope, text in self.results.items() if scope in self.instances}
         return count
+
+    def intent(self, handle: Any, key: str) -> tuple[int, str | None]:
+        """Return number and version of the latest submission under a key."""
+        kept = self.intents.get(handle.owner)
+        known: dict[str, Any] = {} if kept is None or kept[0] is not self.instances.get(handle.owner) else kept[1]
+        return known.get(key, (0, None))
+
+    def _intent(self, handle: Any, key: str, number: int, version: str) -> None:
+        instance = self.owner(handle, create=True)
+        kept = self.intents.get(handle.owner)
+        if kept is None or kept[0] is not instance:
+            kept = self.intents[handle.owner] = (instance, {})  # type: ignore[assignment]
+        kept[1][key] = number, version
+
+    def intend(self, handle: Any, key: str, version: str, expected: str | None) -> int:
+        """Begin another submission over the one that is expected: the id of the job before it goes."""
+        self._guard(handle)
+        number, known = self.intent(handle, key)
+        if known == version:
+            return number
+        if known != expected:
+            raise VersionConflictError("moved")
+        self._intent(handle, key, number + 1, version)
+        self.owner(handle).rows.pop(key, None)
+        return number + 1
+
+    def keep_job(self, handle: Any, key: str, value: int, version: str, expected: str) -> int:
+        """Store the id of a job."""
+        self._guard(handle)
+        number, known = self.intent(handle, key)
+        if known is None or known not in (expected, version):
+            raise VersionConflictError("moved")
+        if known != version:
+            self._write(handle, key, value, "never")
+        self._intent(handle, key, number, version)
+        return number
 
     def advance(self, handle: Any, key: str, value: int) -> int:
         """Write a number that lies beyond the stored one; return what is stored then."""
