@@ -141,7 +141,7 @@ def _unlocked_increment(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unfenced_writes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(base, "_check_fence", _no_check)
+    patch.setattr(base, "check_fence", _no_check)
 
 
 def _unfenced_fast_write(patch: pytest.MonkeyPatch) -> None:
