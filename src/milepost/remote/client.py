@@ -180,6 +180,7 @@ class HttpMetastore(Metastore):
         incarnation: str | None = None,
         inlets: Iterable[AssetScope] = (),
         outlets: Iterable[AssetScope] = (),
+        aliases: Iterable[str] = (),
         results: Iterable[str] = (),
     ) -> Token:
         """Return a token that opens one attempt of one task instance and what it declares; takes the worker secret.
@@ -190,6 +191,7 @@ class HttpMetastore(Metastore):
             incarnation: That of the run.
             inlets: Assets that the task reads.
             outlets: Assets that the task writes.
+            aliases: Aliases among its inlets.
             results: Tasks of the same run whose results it may read.
 
         Raises:
@@ -201,6 +203,7 @@ class HttpMetastore(Metastore):
             "incarnation": incarnation,
             "inlets": [[one.asset_id, one.name, one.uri] for one in inlets],
             "outlets": [[one.asset_id, one.name, one.uri] for one in outlets],
+            "aliases": list(aliases),
             "results": list(results),
         }
         found = self._send("/execution/v1/token", wire.dumps(body))

@@ -75,7 +75,7 @@ def main() -> int:
         return _not_started(spec, str(error))
     _show_logs()
     try:
-        with connect(**spec.settings) as store:
+        with connect(**spec.settings, token=spec.token) as store:
             return _Attempt(spec, store, dag, task).run()
     except StoreError as error:
         _say(f"task {_name(spec)}: {error}")

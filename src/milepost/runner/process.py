@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from milepost.runner.tokens import attempt_environment
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -236,6 +238,7 @@ def launch(
             pass_fds=(news_out,),
             start_new_session=True,
             bufsize=0,
+            env=attempt_environment(),
         )
     except BaseException:
         os.close(news_in)

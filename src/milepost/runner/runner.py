@@ -19,6 +19,7 @@ from milepost.runner.process import AttemptProcess, Reaper, how_it_died, launch
 from milepost.runner.progress import Display, Row, label, seconds_of
 from milepost.runner.signals import SignalPipe
 from milepost.runner.spec import AttemptSpec, ExitCode
+from milepost.runner.tokens import attempt_token
 from milepost.runner.view import StoreView
 from milepost.scopes import TaskScope
 from milepost.sdk.mapped import MappedTask
@@ -276,6 +277,8 @@ class Runner:
         item = self.expansions.item(start.task_id, start.map_index)
         logical_date = self.run.logical_date or self.run.created_at
 
+        token = attempt_token(self.store, self.run, start, task)
+
         def spec(control: int) -> AttemptSpec:
             return AttemptSpec(
                 file=self.file,
@@ -294,6 +297,7 @@ class Runner:
                 runner=os.getpid(),
                 control=control,
                 incarnation=self.run.incarnation,
+                token=token,
             )
 
         attempt = launch(

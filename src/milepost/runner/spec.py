@@ -59,6 +59,7 @@ class AttemptSpec(NamedTuple):
         runner: The process id of the runner.
         control: The number of the file descriptor for news to the runner.
         incarnation: That of the run.
+        token: With what the attempt shows itself to a server, where the store is behind one.
     """
 
     file: str
@@ -77,6 +78,7 @@ class AttemptSpec(NamedTuple):
     runner: int
     control: int
     incarnation: str | None = None
+    token: str | None = None
 
     def dump(self) -> bytes:
         """Return the specification as JSON."""

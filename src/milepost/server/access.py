@@ -118,7 +118,12 @@ def _permit_open(claims: Claims, call: calls.Open) -> None:
         claims.incarnation,
         Writer.of_task(claims.scope, claims.attempt).encode(claims.scope),
     )
-    if asked != own or not set(call.inlets) <= set(claims.inlets) or not set(call.outlets) <= set(claims.outlets):
+    declared = (
+        set(call.inlets) <= set(claims.inlets)
+        and set(call.outlets) <= set(claims.outlets)
+        and set(call.inlet_aliases) <= claims.aliases
+    )
+    if asked != own or not declared:
         raise _foreign(claims)
 
 

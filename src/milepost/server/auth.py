@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from milepost.errors import AuthenticationError, InvalidKeyError, InvalidValueError, MissingDependencyError
-from milepost.scopes import MAX_ID_CHARS, AssetScope, TaskScope, check_text
+from milepost.scopes import MAX_ASSET_CHARS, MAX_ID_CHARS, AssetScope, TaskScope, check_text
 
 try:
     import jwt
@@ -44,6 +44,7 @@ class Claims:
         incarnation: That of the run, if one was given.
         inlets: Declared inlets.
         outlets: Declared outlets.
+        aliases: Declared aliases among the inlets.
         results: Tasks of the same run whose results the attempt may read.
         expires_at: When the token ends, in seconds since 1970.
         instance_id: The number of the instance, once the attempt has opened; so are the next two.
@@ -56,6 +57,7 @@ class Claims:
     incarnation: str | None
     inlets: tuple[AssetScope, ...]
     outlets: tuple[AssetScope, ...]
+    aliases: frozenset[str]
     results: frozenset[str]
     expires_at: int
     instance_id: int | None = None
@@ -126,7 +128,7 @@ class WorkerAuth:
                 audience=_AUDIENCE,
                 options={"require": ["exp", "iat", "aud"], "verify_exp": False, "verify_iat": False},
             )
-            scope, attempt, incarnation, inlets, outlets, results = found["attempt"]
+            scope, attempt, incarnation, inlets, outlets, aliases, results = found["attempt"]
             instance_id, fence, assets = found.get("opened", (None, None, ()))
             return Claims(
                 TaskScope(*scope),
@@ -134,6 +136,7 @@ class WorkerAuth:
                 incarnation,
                 tuple(AssetScope(*one) for one in inlets),
                 tuple(AssetScope(*one) for one in outlets),
+                frozenset(aliases),
                 frozenset(results),
                 int(found["exp"]),
                 instance_id,
@@ -156,6 +159,7 @@ class WorkerAuth:
                 claims.incarnation,
                 [_asset(one) for one in claims.inlets],
                 [_asset(one) for one in claims.outlets],
+                sorted(claims.aliases),
                 sorted(claims.results),
             ],
         }
@@ -177,14 +181,14 @@ def claims_of(body: Any) -> Claims:
 
     Args:
         body: ``{"scope": [dag, run, task, map index], "attempt": n, "incarnation": …, "inlets": [[id, name, URI], …],
-            "outlets": […], "results": [task, …]}``; the last four may be left out.
+            "outlets": […], "aliases": [name, …], "results": [task, …]}``; all but the first two may be left out.
 
     Raises:
         InvalidValueError: It is not of that form.
     """
     if not isinstance(body, dict):
         raise InvalidValueError("the request must be an object with scope and attempt")
-    if unknown := set(body) - {"scope", "attempt", "incarnation", "inlets", "outlets", "results"}:
+    if unknown := set(body) - {"scope", "attempt", "incarnation", "inlets", "outlets", "aliases", "results"}:
         raise InvalidValueError(f"the request has the unknown field {min(unknown)!r}")
     scope, attempt = body.get("scope"), body.get("attempt")
     if not isinstance(scope, list) or len(scope) != 4:
@@ -192,18 +196,23 @@ def claims_of(body: Any) -> Claims:
     if type(attempt) is not int or not 1 <= attempt < 2**31:
         raise InvalidValueError("attempt must be a whole number from 1 to 2**31-1")
     incarnation = body.get("incarnation")
-    results = body.get("results", [])
-    if not isinstance(results, list):
-        raise InvalidValueError("results must be a list of task ids")
     return Claims(
         TaskScope(*scope),
         attempt,
         None if incarnation is None else check_text(incarnation, "incarnation", MAX_ID_CHARS),
         _assets(body, "inlets"),
         _assets(body, "outlets"),
-        frozenset(check_text(one, "a task id in results", MAX_ID_CHARS) for one in results),
+        _names(body, "aliases", MAX_ASSET_CHARS),
+        _names(body, "results", MAX_ID_CHARS),
         0,
     )
+
+
+def _names(body: dict[str, Any], name: str, limit: int) -> frozenset[str]:
+    given = body.get(name, [])
+    if not isinstance(given, list):
+        raise InvalidValueError(f"{name} must be a list of texts")
+    return frozenset(check_text(one, f"one of {name}", limit) for one in given)
 
 
 def _assets(body: dict[str, Any], name: str) -> tuple[AssetScope, ...]:

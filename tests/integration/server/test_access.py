@@ -152,8 +152,15 @@ def test_s27_declared_assets_only(behind: Store, worker: MakeWorker, ask: Ask) -
         forged = Handle(scope, own.writer, instance_id=own.instance_id, fence=own.fence, attempt=1, owner_id=owner)
         for call in entry_calls(forged):
             assert ask("/execution/v1/call", dump_call(call), credential=mine.token).status == 403
-    opening = calls.Open(OWN, 1, "task:1", inlets=[AssetScope(name="orders", uri="orders"), AssetScope(name="secret")])
-    assert ask("/execution/v1/call", dump_call(opening), credential=mine.token).status == 403
+    declared = AssetScope(name="orders", uri="orders")
+    for opening in (
+        calls.Open(OWN, 1, "task:1", inlets=[declared, AssetScope(name="secret")]),
+        calls.Open(OWN, 1, "task:1", inlets=[declared], outlets=[declared]),
+        calls.Open(OWN, 1, "task:1", inlet_aliases=["everything"]),
+        calls.Open(OWN, 1, "task:1", incarnation="other"),
+        calls.Open(OWN, 2, "task:2"),
+    ):
+        assert ask("/execution/v1/call", dump_call(opening), credential=mine.token).status == 403
     assert behind.asset_store(Asset("secret")).items() == [("k", "theirs")]
 
 
