@@ -95,7 +95,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 async def _http_problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    name = {404: "NotFoundError", 405: "MethodNotAllowed"}.get(error.status_code, "HTTPError")
+    name = {404: "NotFoundError", 405: "MethodNotAllowed", 413: "RequestTooLarge"}.get(error.status_code, "HTTPError")
     return JSONResponse({"error": name, "detail": error.detail}, error.status_code, dict(error.headers or {}))
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Limits"]
-
-
-class _TooLargeError(Exception):
-    pass
 
 
 class Limits:
@@ -30,6 +27,7 @@ class Limits:
         self._app = app
         self._max_bytes = max_bytes
         self._seconds = seconds
+        self._said = f"the request has more than {max_bytes:,} bytes ([server] max_request_bytes)"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -49,7 +47,8 @@ class Limits:
             message = await receive()
             count += len(message.get("body", b""))
             if count > self._max_bytes:
-                raise _TooLargeError
+                # The rest of the body is not read, so nothing more can come over this connection.
+                raise HTTPException(413, self._said, {"connection": "close"})
             return message
 
         async def noted(message: Message) -> None:
@@ -69,8 +68,6 @@ class Limits:
         timer = asyncio.get_running_loop().call_later(self._seconds * 2, expire)
         try:
             await self._app(scope, counted, noted)
-        except _TooLargeError:
-            await self._too_large(scope, receive, send)
         except asyncio.CancelledError:
             if not late:
                 raise
@@ -83,8 +80,5 @@ class Limits:
             timer.cancel()
 
     async def _too_large(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = f"the request has more than {self._max_bytes:,} bytes ([server] max_request_bytes)"
-        # The rest of the body is not read, so nothing more can come over this connection.
-        await JSONResponse({"error": "RequestTooLarge", "detail": detail}, 413, {"connection": "close"})(
-            scope, receive, send
-        )
+        body = {"error": "RequestTooLarge", "detail": self._said}
+        await JSONResponse(body, 413, {"connection": "close"})(scope, receive, send)
