@@ -19,6 +19,7 @@ from benchmarks import (
     bench_set,
     bench_set_many,
     bench_start_up,
+    bench_watch,
 )
 from benchmarks.harness import Figure, keep, table
 
@@ -27,7 +28,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Milepost beside other libraries.")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the large file (the figure needs 10000000)")
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="only these: get set set_many many_rows start_up attempt collect server"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="only these: get set set_many many_rows start_up attempt collect server watch",
     )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
@@ -39,6 +43,7 @@ def main() -> int:
         "many_rows": partial(bench_many_rows.figures, arguments.rows),
         "collect": bench_collect.figures,
         "server": partial(bench_server.figures, arguments.rows),
+        "watch": bench_watch.figures,
     }
     if unknown := set(arguments.names) - set(scripts):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {' '.join(scripts)}")
