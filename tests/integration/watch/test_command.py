@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 from typing import Any
 
 import pytest
 
 import milepost
-from milepost import Asset, TaskScope
+from milepost import Asset, TaskScope, calls
 from tests.integration.runner.helpers import wait_until
 from tests.integration.watch.helpers import FILES, Watching
 from tests.integration.watch.test_kills import WAITING
@@ -81,17 +82,50 @@ def test_a_failed_run_is_not_repeated_until_it_is_cleared(watching: Watching) ->
     """A run that failed has ended; after `runs clear` the next look at the store has it run again."""
     watching.write(FAILING)
     watching.arrive("a.csv")
-    process = watching.start()
+    process = watching.start(crash="hurry")
     (run,) = watching.wait_states("failed")
-    assert watching.terminate(process).code == 0
     (watching.folder / "go").touch()
-    process = watching.start()
     watching.arrive("b.csv")
     watching.wait_states("failed", "success")
-    assert watching.terminate(process).code == 0
     assert watching.command("runs", "clear", "load", run.run_id).code == 0
-    watching.start()
     watching.wait_states("success", "success")
+    assert watching.terminate(process).code == 0
+
+
+def test_a_watch_that_another_took_over_from_stops(watching: Watching) -> None:
+    """One whose lease is another's by now, as after a long standstill, says so and ends with exit code 5."""
+    process = watching.start(crash="hurry")
+    watching.wait_said(process, "watching 1 asset")
+    with milepost.connect(watching.url) as store, sqlite3.connect(watching.folder / "store.db") as connection:
+        ((name, holder),) = connection.execute("SELECT name, holder FROM leases").fetchall()
+        connection.execute("UPDATE leases SET holder = 'elsewhere'")
+        connection.commit()
+        ended = watching.wait(process)
+        assert ended.code == 5
+        assert "another process has taken over" in ended.err
+        assert store.metastore.call(calls.TakeLease(name, holder, 1)) == "elsewhere"
+    connection.close()
+
+
+STUBBORN = FILES.replace(
+    "            await asyncio.sleep(0.05)",
+    """            try:
+                append("alive.txt", 1)
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                append("cancelled.txt", 1)""",
+)
+
+
+def test_a_trigger_that_does_not_let_itself_be_stopped_is_not_waited_for(watching: Watching) -> None:
+    """One that swallows its cancellation is left behind after a bounded time, and the process ends with exit code 0."""
+    watching.write(STUBBORN)
+    process = watching.start(crash="hurry")
+    wait_until(lambda: watching.lines("alive.txt"), "the trigger is at work")
+    ended = watching.terminate(process)
+    assert ended.code == 0
+    assert watching.lines("cancelled.txt")
+    assert "1 trigger did not stop within" in ended.err
 
 
 STUMBLING = FILES.replace(

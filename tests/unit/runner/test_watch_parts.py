@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import textwrap
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 
 from milepost import Asset, Store, Writer, connect
 from milepost.accessors import AssetStoreAccessor
-from milepost.calls import Handle
+from milepost.calls import Handle, RecordedEvent, RecordEvent
+from milepost.errors import StoreUnreachableError
+from milepost.events import Events
 from milepost.runner import DagLoadError, RunnerUsageError, load_dags
+from milepost.runner.watch.display import WatchDisplay
 from milepost.runner.watch.ids import EventIds, Noticing
-from milepost.runner.watch.plan import Plan, make_plan
-from milepost.runner.watch.trigger import backoff
-from milepost.sdk import TriggerEvent
+from milepost.runner.watch.plan import Plan, Watched, make_plan
+from milepost.runner.watch.trigger import RunningTrigger, backoff
+from milepost.sdk import BaseEventTrigger, TriggerEvent
 from milepost.sdk.triggers import collecting_watchers
 
 
@@ -94,6 +98,68 @@ def test_what_others_store_moves_no_cursor(store: Store) -> None:
 def test_without_a_cursor_every_event_is_another(store: Store) -> None:
     """A trigger that never used its store yields the same payload as a new event each time, after a restart too."""
     assert len({Cursor(store).name("same") for _ in range(3)} | {(one := Cursor(store)).name("same"), one.name("same")}) == 5
+
+
+# -- persisting -----------------------------------------------------------------------------------------------------------
+
+
+class Flaky(Noticing):
+    """A metastore whose answers to the first two records of events are lost, once they are made."""
+
+    lost = 0
+
+    async def acall(self, call: Any, /) -> Any:
+        """Run a call; see `Metastore.acall`."""
+        answer = await super().acall(call)
+        if isinstance(call, RecordEvent) and self.lost < 2:
+            self.lost += 1
+            raise StoreUnreachableError("gone")
+        return answer
+
+
+class Twice(BaseEventTrigger):
+    """Yields two events, and notes what is recorded when it is resumed."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self.store = store
+        self.resumed: list[list[str]] = []
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield two events."""
+        for name in ("one", "two"):
+            yield TriggerEvent(None, id=name)
+            self.resumed.append([run.event.id for run in self.store.runs.list() if run.event])
+        await asyncio.Event().wait()
+
+
+async def test_a_trigger_is_resumed_when_its_event_and_run_are_in_the_store(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the store takes to answer, and although an answer was lost: one run for each event, before the resumption."""
+    monkeypatch.setattr("milepost.runner.watch.trigger.backoff", lambda _: 0.0)
+    scope: Any = store.asset_store(Asset("orders", uri="s3://orders")).scope
+    trigger = Twice(store)
+    watched = Watched(trigger, "here", {("orders", "s3://orders"): "w"}, {"dag": [("orders", "s3://orders")]})
+    flaky = Flaky(store.metastore)
+    started: list[str] = []
+
+    async def note(recorded: RecordedEvent) -> None:
+        started.extend(key.dag_id for key in recorded.runs)
+
+    display = WatchDisplay(as_json=False)
+    running = RunningTrigger(watched, [(scope, "w")], store, Events(flaky, 0), display, note)
+    task = asyncio.create_task(running.run())
+    while len(trigger.resumed) < 2:
+        assert not task.done()
+        await asyncio.sleep(0)
+    running.stopping = True
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert trigger.resumed == [["one"], ["two", "one"]]
+    assert (flaky.lost, started) == (2, ["dag", "dag"])
+    assert capsys.readouterr().err.count("an event waits for the store") == 2
 
 
 # -- what there is to watch -----------------------------------------------------------------------------------------------
