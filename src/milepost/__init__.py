@@ -62,6 +62,7 @@ from milepost.errors import (
     VersionConflictError,
 )
 from milepost.instances import Instances
+from milepost.job_records import NOT_FOUND, JobDecision
 from milepost.metastore.backend import MetastoreStateBackend
 from milepost.registry import Assets
 from milepost.resumable import ResumableJobMixin
@@ -69,7 +70,6 @@ from milepost.retention import NEVER_EXPIRE
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 from milepost.store import Store, aconnect, connect
-from milepost.submission import NOT_FOUND, JobDecision
 
 __version__ = "0.1.0.dev0"
 

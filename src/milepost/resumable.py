@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from milepost.accessors import TaskStoreAccessor
-from milepost.accessors.jobs import JobRequest, aresume, resume
 from milepost.errors import InvalidValueError, UnsupportedTypeError
-from milepost.submission import JobDecision
+from milepost.job_records import JobDecision
+
+if TYPE_CHECKING:
+    from milepost.accessors.jobs import JobRequest
 
 __all__ = ["ResumableJobMixin"]
 
@@ -94,11 +95,15 @@ class ResumableJobMixin(ABC):
         Raises:
             JobConflictError: As in `TaskStoreAccessor.submit_once`, like all else.
         """
+        from milepost.accessors.jobs import resume  # few processes need it, and all would pay for it
+
         self._refuse_asynchronous()
         return resume(_task_store(context), self._request(context, self._status))
 
     async def aresume_decision(self, context: Any) -> JobDecision:
         """As `resume_decision`; the methods may be asynchronous."""
+        from milepost.accessors.jobs import aresume
+
         return await aresume(_task_store(context), self._request(context, self._astatus))
 
     def execute_resumable(self, context: Any) -> Any:
@@ -136,11 +141,15 @@ class ResumableJobMixin(ABC):
     # -- how the core asks ------------------------------------------------------------------------------------------
 
     def _refuse_asynchronous(self) -> None:
+        import inspect
+
         for name in _METHODS:
             if inspect.iscoroutinefunction(getattr(self, name)):
                 raise UnsupportedTypeError(f"{name} is asynchronous: execute has to be too, and to await aexecute_resumable")
 
     def _request(self, context: Any, status: Any) -> JobRequest:
+        from milepost.accessors.jobs import JobRequest
+
         find, cancel = self.find_job, self.cancel_job
         fields = self.fingerprint_fields
         if isinstance(fields, str):

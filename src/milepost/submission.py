@@ -12,24 +12,16 @@ from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from milepost.errors import InvalidValueError
-from milepost.scopes import TaskScope
+from milepost.job_records import DROPPED, NOT_FOUND, OPEN, Action, Intent
 from milepost.values import canonical
 
 __all__ = [
     "ABSENT",
-    "DROPPED",
-    "KNOWN",
-    "NOT_FOUND",
     "ON_CHANGED",
     "ON_UNKNOWN",
-    "OPEN",
     "STATUSES",
-    "Action",
     "Adopt",
     "Find",
-    "Intent",
-    "JobDecision",
-    "NotFound",
     "Refuse",
     "Situation",
     "Status",
@@ -41,44 +33,13 @@ __all__ = [
     "fingerprints",
     "next_step",
     "shown",
-    "token_of",
 ]
 
-Action = Literal["fresh", "reattached", "already_succeeded", "resubmitted", "adopted"]
-
-OPEN: Final = "open"
-KNOWN: Final = "known"
-DROPPED: Final = "dropped"
 STATUSES: Final = ("active", "done", "gone")
 ON_UNKNOWN: Final = ("resubmit", "fail")
 ON_CHANGED: Final = ("reattach", "fail", "resubmit")
 
 _SHOWN = 100
-
-
-class NotFound:
-    """The type of `NOT_FOUND`, of which there is one."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "NOT_FOUND"
-
-    def __reduce__(self) -> str:
-        return "NOT_FOUND"
-
-    def __copy__(self) -> NotFound:
-        return self
-
-    def __deepcopy__(self, _: Any) -> NotFound:
-        return self
-
-
-NOT_FOUND: Final = NotFound()
-"""What ``find`` answers where the other system has no job with that token.
-
-.. versionadded:: 0.1
-"""
 
 
 class _Absent:
@@ -88,51 +49,6 @@ class _Absent:
 
 ABSENT: Final = _Absent()
 """No id is stored, or a question has not been asked: every other value can be an id."""
-
-
-@dataclass(frozen=True)
-class JobDecision:
-    """What was decided about an external job, and done.
-
-    Attributes:
-        action: ``fresh``: the first job was submitted; ``resubmitted``: another one was, or the same one again;
-            ``reattached``: an earlier attempt's job is still active; ``already_succeeded``: it is done; ``adopted``: an
-            earlier attempt was cut off while submitting, and its job was found by its token.
-        job_id: The id of the job.
-        status: ``active`` or ``done``.
-        reason: Why, in words.
-        submission: The number of the submission; `None` where the id was stored by other means.
-        token: The token of that submission.
-
-    .. versionadded:: 0.1
-    """
-
-    action: Action
-    job_id: Any
-    status: Literal["active", "done"]
-    reason: str
-    submission: int | None = None
-    token: str | None = None
-
-
-class Intent(NamedTuple):
-    """The latest submission under a key, as it is stored.
-
-    Attributes:
-        submission: Its number, which rises whenever a new job is wanted.
-        token: What the other system knows it by.
-        state: ``open``: nobody here knows whether the job exists; ``known``: its id was stored; ``dropped``: forgotten.
-        job: The `fingerprint` of that id.
-        params: What `fingerprints` made of the parameters, as JSON text.
-        version: Drawn by whoever wrote the row last.
-    """
-
-    submission: int
-    token: str
-    state: str
-    job: str | None
-    params: str | None
-    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,20 +252,6 @@ def _difference(before: str | None, now: str | None) -> list[str]:
         return []
     old, new = json.loads(before), json.loads(now)
     return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-
-
-def token_of(scope: TaskScope, key: str, incarnation: str, generation: int, submission: int) -> str:
-    """Return the token of a submission: 35 lowercase letters, digits and one hyphen, so that most services take it.
-
-    Args:
-        scope: The task instance.
-        key: The key of the id.
-        incarnation: Tells the run from others of the same id.
-        generation: How often the instance was cleared.
-        submission: The number of the submission.
-    """
-    parts = [scope.dag_id, scope.run_id, scope.task_id, scope.map_index, key, incarnation, generation, submission]
-    return f"mp-{blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()}"
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -25,6 +25,7 @@ from milepost import (
 from tests.contract.conftest import SCOPE, real
 from tests.support.backends import DictBackend, OwnMetastoreBackend
 from tests.support.driver import Loops, drive
+from tests.support.services import LostError, Service
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
@@ -311,3 +312,32 @@ def test_set_many_of_a_subclass_is_one_transaction(open_with: Open) -> None:
         stale.set_many({"a": 1, "b": 2})
     backend._put = own
     assert store.task_store(SCOPE).keys() == []
+
+
+@pytest.mark.parametrize("name", ["DictBackend", "ListingBackend", "OwnMetastoreBackend", "WrappingBackend"])
+def test_external_jobs_on_every_backend(open_with: Open, name: str) -> None:
+    """The id of a job is in the backend and its intent in the metastore; what is promised of jobs holds all the same."""
+    store = open_with(name)
+    service = Service()
+    once = {"submit": service.submit, "status": service.status}
+    service.lose = ["answer"]
+    with pytest.raises(LostError):
+        store.instances.open(SCOPE, 1)["task_store"].submit_once("job", **once)
+    task = store.instances.open(SCOPE, 2)["task_store"]
+    assert task.submit_once("job", find=service.find, **once) == "j1"
+    assert task.get("job") == "j1"
+    service.jobs["j1"] = "gone"
+    assert store.instances.open(SCOPE, 3)["task_store"].submit_once("job", **once) == "j2"
+    store.instances.clear(SCOPE)
+    task = store.instances.open(SCOPE, 4)["task_store"]
+    assert task.submit_once("job", **once) == "j3"
+    task.delete("job")
+    assert task.submit_once("job", **once) == "j4"
+    task.clear()
+    assert task.submit_once("job", **once) == "j5"
+    assert task.submit_once("job", **once) == "j5"
+    assert store.stats().intents == 1
+    store.instances.open(SCOPE, 5)
+    with pytest.raises(StaleAttemptError):
+        task.submit_once("other", **once)
+    assert len(service.jobs) == 5

@@ -13,6 +13,7 @@ from milepost import connect
 from tests.fault.helpers import SCOPE, Child, url
 from tests.support.job_server import JobServer
 from tests.support.servers import Databases
+from tests.support.serving import SECRET, Served
 
 POINTS = [
     "before Intend",
@@ -118,4 +119,21 @@ def test_on_servers(
     service = serve()
     store = databases.get(dialect).url
     assert die_and_retry(start, store, service, "before KeepJob", "tokens")["job"] == 0
+    assert len(service.jobs()) == 1
+
+
+def test_over_http(
+    start: Callable[..., Child],
+    serve: Callable[..., JobServer],
+    path: Path,
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a server too: the worker is killed before its id reached the store, and there is one job."""
+    monkeypatch.setenv("MILEPOST__SERVER__SECRET", SECRET)
+    service = serve()
+    with connect(url(path)) as store:
+        address = served.add(store)
+        assert die_and_retry(start, address, service, "before KeepJob", "tokens")["job"] == 0
+        assert store.task_store(SCOPE).get("job") == 0
     assert len(service.jobs()) == 1

@@ -16,9 +16,10 @@ import pytest
 
 from milepost import JobConflictError, ManualClock, StaleAttemptError, TaskScope, VersionConflictError, calls, connect
 from milepost.accessors import jobs
+from milepost.job_records import JobDecision
 from milepost.metastore.operations import submissions
 from milepost.program import Ask
-from milepost.submission import JobDecision, Situation, Step, Submit, next_step
+from milepost.submission import Situation, Step, Submit, next_step
 from tests.simulation.parts import ViolationError
 from tests.support.services import LostError, Service
 

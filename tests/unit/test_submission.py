@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost import NOT_FOUND, TaskScope
+from milepost.job_records import Intent
+from milepost.metastore.operations.submissions import token_of
 from milepost.submission import (
     ABSENT,
     Adopt,
     Find,
-    Intent,
     Refuse,
     Situation,
     Status,
@@ -26,7 +27,6 @@ from milepost.submission import (
     fingerprints,
     next_step,
     shown,
-    token_of,
 )
 
 SCOPE = TaskScope("d", "r", "t")

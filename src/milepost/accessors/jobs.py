@@ -12,6 +12,7 @@ from milepost.accessors.base import Accessor, _value
 from milepost.accessors.telemetry import observed
 from milepost.calls import Item, new_version
 from milepost.errors import InvalidValueError, JobConflictError, UnsupportedTypeError, VersionConflictError
+from milepost.job_records import Intent, JobDecision
 from milepost.program import Ask, Program, arun, run
 from milepost.scopes import check_key
 from milepost.submission import (
@@ -21,8 +22,6 @@ from milepost.submission import (
     STATUSES,
     Adopt,
     Find,
-    Intent,
-    JobDecision,
     Refuse,
     Situation,
     Status,

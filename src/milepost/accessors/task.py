@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost import calls
 from milepost.accessors.base import Accessor, Reader, _value
-from milepost.accessors.jobs import JobRequest, OnChanged, OnUnknown, aresume, resume
 from milepost.calls import PLAIN, Handle, Item, new_version
 from milepost.errors import NotFoundError
 from milepost.retention import Retention, expiry, parse_retention
 from milepost.scopes import TaskScope, check_key, check_text
 from milepost.values import JSONValue, encode
+
+if TYPE_CHECKING:
+    from milepost.accessors.jobs import OnChanged, OnUnknown
 
 __all__ = ["PastRunView", "TaskStoreAccessor"]
 
@@ -214,6 +216,8 @@ class TaskStoreAccessor(Accessor):
             StaleAttemptError: This attempt is no longer the current one; nothing was submitted, or, where it was superseded
                 while ``submit`` ran, the id was not stored: the next attempt meets an open intent.
         """
+        from milepost.accessors.jobs import JobRequest, resume  # few tasks need it, and all would pay for it
+
         return resume(
             self,
             JobRequest.checked(
@@ -239,6 +243,8 @@ class TaskStoreAccessor(Accessor):
         on_changed: OnChanged = "reattach",
     ) -> Any:
         """As `submit_once`; ``submit``, ``find`` and ``status`` may be asynchronous."""
+        from milepost.accessors.jobs import JobRequest, aresume
+
         decision = await aresume(
             self,
             JobRequest.checked(

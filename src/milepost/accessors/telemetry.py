@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from milepost.job_records import JobDecision
 from milepost.program import Program
 from milepost.scopes import Scope, TaskScope
-from milepost.submission import JobDecision, shown
+from milepost.submission import shown
 
 __all__ = ["observed"]
 

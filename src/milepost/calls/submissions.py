@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from milepost.calls.base import Call, Handle, Item
-from milepost.submission import Intent
+from milepost.job_records import Intent
 
 __all__ = ["Intend", "KeepJob", "ReadIntent"]
 

@@ -8,6 +8,7 @@ with the name and the line.
 from __future__ import annotations
 
 from milepost.assets import Asset, AssetAlias
+from milepost.job_records import NOT_FOUND, JobDecision
 from milepost.resumable import ResumableJobMixin
 from milepost.retention import NEVER_EXPIRE
 from milepost.sdk.context import Context, get_current_context
@@ -28,7 +29,6 @@ from milepost.sdk.references import XComArg
 from milepost.sdk.rules import TriggerRule
 from milepost.sdk.task import task
 from milepost.sdk.triggers import AssetWatcher, BaseEventTrigger, BaseTrigger, TriggerEvent
-from milepost.submission import NOT_FOUND, JobDecision
 
 __all__ = [
     "DAG",

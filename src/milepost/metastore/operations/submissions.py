@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 from milepost import calls
 from milepost.calls import Handle
 from milepost.errors import DamagedEntryError, VersionConflictError
+from milepost.job_records import DROPPED, KNOWN, OPEN, Intent
 from milepost.metastore.operations.base import Batch, Environment, Operation, guard_read, guard_write, owner_of
 from milepost.retention import NEVER
 from milepost.scopes import TaskScope
-from milepost.submission import DROPPED, KNOWN, OPEN, Intent, token_of
 
-__all__ = ["intend", "keep", "read"]
+__all__ = ["intend", "keep", "read", "token_of"]
 
 _WIDTH = len(Intent._fields)
 _STATES = (OPEN, KNOWN, DROPPED)
@@ -106,3 +107,17 @@ def keep(call: calls.KeepJob, _: Environment) -> Operation[Intent]:
         yield "entry_put", Batch([item], (owner, NEVER, handle.writer))
     yield "intent_close", (owner, item.key, call.job, item.version)
     return intent._replace(state=KNOWN, job=call.job, version=item.version)
+
+
+def token_of(scope: TaskScope, key: str, incarnation: str, generation: int, submission: int) -> str:
+    """Return the token of a submission: 35 lowercase letters, digits and one hyphen, so that most services take it.
+
+    Args:
+        scope: The task instance.
+        key: The key of the id.
+        incarnation: Tells the run from others of the same id.
+        generation: How often the instance was cleared.
+        submission: The number of the submission.
+    """
+    parts = [scope.dag_id, scope.run_id, scope.task_id, scope.map_index, key, incarnation, generation, submission]
+    return f"mp-{blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()}"
