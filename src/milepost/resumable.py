@@ -31,7 +31,7 @@ class ResumableJobMixin(ABC):
     * ``cancel_job(self, external_id, context)`` ends a job that is replaced while it runs (``on_changed = "resubmit"``).
 
     Args:
-        durable: Whether to remember the job; `False` submits one at every attempt.
+        durable: Whether to remember the job, by default `True`; `False` submits one at every attempt.
         kwargs: The operator's arguments.
 
     Attributes:
@@ -53,8 +53,11 @@ class ResumableJobMixin(ABC):
     find_job: ClassVar[Any] = None
     cancel_job: ClassVar[Any] = None
 
-    def __init__(self, *, durable: bool = True, **kwargs: Any) -> None:
+    def __init__(self, *, durable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        if durable is None:
+            # Airflow's own operators get `default_args` along with their arguments, and nobody has looked into them for us.
+            durable = (kwargs.get("default_args") or {}).get("durable", True)
         self.durable = durable
 
     @abstractmethod

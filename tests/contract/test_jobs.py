@@ -19,6 +19,17 @@ from milepost import (
 from tests.contract.conftest import SCOPE, as_writer, real, sql
 from tests.support.services import LostError, Service
 
+VARIANTS = [
+    "sqlite-direct-sync",
+    "sqlite-operations-async",
+    "memory-direct-async",
+    "postgres-direct-sync",
+    "postgres-operations-async",
+    "mysql-direct-sync",
+    "http-direct-sync",
+    "http-operations-async",
+]
+"""The calls have no direct path, so that two ways of each kind go through all of it."""
 ADOPTED = "nothing to submit, an earlier attempt was cut off while submitting and its job was found by its token: "
 
 

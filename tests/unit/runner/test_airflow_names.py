@@ -69,6 +69,7 @@ from airflow.sdk.state import NEVER_EXPIRE as SAME, TaskScope, BaseStoreBackend
 assert sdk.DAG is milepost.sdk.DAG and AirflowSkipException is milepost.sdk.AirflowSkipException
 assert TaskStateStoreAccessor is milepost.TaskStoreAccessor and AssetStateStoreAccessors is milepost.AssetStoreAccessors
 assert NEVER_EXPIRE is SAME is milepost.NEVER_EXPIRE
+assert sdk.ResumableJobMixin is milepost.ResumableJobMixin
 assert TaskScope is milepost.TaskScope and BaseStoreBackend is milepost.BaseStoreBackend
 assert airflow.triggers.base.BaseTrigger is milepost.sdk.BaseTrigger
 sdk.DAG("d")

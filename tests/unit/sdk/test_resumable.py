@@ -233,6 +233,24 @@ def test_durable_can_be_a_default_of_the_dag(service: Service) -> None:
     with DAG("d", default_args={"durable": False}):
         assert Work(task_id="t", service=service).durable is False
         assert Work(task_id="u", service=service, durable=True).durable is True
+    with DAG("d"):
+        assert Work(task_id="t", service=service).durable is True
+        assert Work(task_id="u", service=service, default_args={"durable": False}).durable is False
+
+
+def test_defaults_that_come_along_with_the_arguments(service: Service) -> None:
+    """An operator of Airflow passes ``default_args`` on: what they say of ``durable`` counts, an argument more."""
+
+    class Airflows:
+        def __init__(self, **_: Any) -> None:
+            pass
+
+    class Operator(ResumableJobMixin, Airflows):
+        submit_job = get_job_status = is_job_active = is_job_succeeded = None  # type: ignore[assignment]
+        poll_until_complete = get_job_result = None  # type: ignore[assignment]
+
+    assert [Operator(default_args=given).durable for given in (None, {}, {"durable": False})] == [True, True, False]
+    assert Operator(default_args={"durable": False}, durable=True).durable is True
 
 
 def test_the_decision_without_waiting(store: Store, service: Service) -> None:
