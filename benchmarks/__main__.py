@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks import (
+    bench_assets,
     bench_attempt,
     bench_collect,
     bench_get,
@@ -31,7 +32,7 @@ def main() -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these: get set set_many many_rows start_up attempt collect server watch",
+        help="only these: get set set_many many_rows start_up attempt collect server watch assets",
     )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
@@ -44,6 +45,7 @@ def main() -> int:
         "collect": bench_collect.figures,
         "server": partial(bench_server.figures, arguments.rows),
         "watch": bench_watch.figures,
+        "assets": bench_assets.figures,
     }
     if unknown := set(arguments.names) - set(scripts):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {' '.join(scripts)}")

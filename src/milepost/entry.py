@@ -409,7 +409,8 @@ class DamagedRow:
     """One row that an export left out.
 
     Args:
-        kind: ``run``, ``instance``, ``asset``, ``task_entry``, ``asset_entry``, ``change``, ``result`` or ``replaced``.
+        kind: ``run``, ``instance``, ``asset``, ``reference``, ``alias``, ``deactivation``, ``staged``, ``task_entry``,
+            ``asset_entry``, ``change``, ``result``, ``intent`` or ``replaced``.
         owner: The run, task instance or asset that it is or belongs to, for people; `None` where that is gone.
         key: The key, if it has one.
         reason: What is wrong with it.

@@ -137,6 +137,38 @@ def test_calls_beyond_the_eight_methods_name_the_backend(open_with: Open) -> Non
     assert DictBackend.data == {}
 
 
+def test_calls_of_assets_beyond_the_eight_methods_name_the_backend(open_with: Open) -> None:
+    """Advance, history, rollback, staging, copy and restore need the metastore; the error names the backend."""
+    store = open_with("DictBackend")
+    asset = store.instances.open(SCOPE, 1, outlets=[Asset("a")])["asset_store"][Asset("a")]
+    asset.set("k", 1)
+    store.assets.register(Asset("b"))
+    before = dict(DictBackend.data)
+    for call in (
+        lambda: asset.advance("k", 2),
+        lambda: asset.history("k"),
+        lambda: asset.rollback("k", version="v"),
+        lambda: asset.stage("k", 2),
+        lambda: store.assets.copy(Asset("a"), Asset("b")),
+        lambda: store.assets.archives(Asset("a")),
+        lambda: store.assets.restore(Asset("a")),
+    ):
+        with pytest.raises(BackendUnsupportedError, match=r"tests\.support\.backends\.DictBackend"):
+            call()
+    assert before == DictBackend.data
+
+
+def test_the_sweep_clears_what_a_backend_keeps(open_with: Open) -> None:
+    """An asset that is swept loses what the backend keeps of it."""
+    store = open_with("DictBackend", orphan_grace_hours=0)
+    store.asset_store(Asset("a")).set("k", 1)
+    store.asset_store(Asset("b")).set("k", 1)
+    store.assets.deactivate(Asset("a"))
+    assert store.asset_store(Asset("a")).get("k") is None
+    assert store.clean().swept == ("a",)
+    assert [scope.name for scope, _ in DictBackend.data] == ["b"]
+
+
 def test_a_listing_backend_lists(open_with: Open) -> None:
     """With `list(scope)`, keys, items, len and iteration work and a damaged text is marked."""
     task = open_with("ListingBackend").task_store(SCOPE)

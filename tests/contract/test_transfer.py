@@ -29,7 +29,7 @@ from milepost import (
 from milepost.transfer import files, rows
 from tests.contract.conftest import real, sql
 from tests.support.servers import Database, Databases
-from tests.support.transfers import GONE, KEYS, MAPPED, TASK, VALUES, content, everything, exported, fill
+from tests.support.transfers import GONE, KEYS, MAPPED, STAGING, TASK, VALUES, content, everything, exported, fill
 
 KINDS = ("sqlite", "postgres", "mysql")
 
@@ -100,6 +100,15 @@ def test_everything_goes_between_any_two_databases(
             two.instances.restore(TASK, archive=two.instances.archives(TASK)[-1].id)
         two.instances.restore(TASK, archive=two.instances.archives(TASK)[-1].id, force=True)
         assert two.task_store(TASK).get(KEYS[0]) == VALUES[0]
+        for scope in STAGING:
+            two.instances.finish(scope, 1, "success")
+        assert two.asset_store(Asset("ö")).get("wm ") == 2
+        records = [
+            [(asset.name, asset.active, asset.references, asset.aliases, asset.deactivated_at, asset.deactivated_by)
+             for asset in store.assets.list()]
+            for store in (one, two)
+        ]  # fmt: skip
+        assert records[0] == records[1]
         two.task_store(TaskScope("new", "run", "task")).set("k", 1)
         two.asset_store(Asset("new")).set("k", 1)
 
@@ -229,7 +238,7 @@ def test_writes_to_the_target_meanwhile_are_noticed(clock: ManualClock, memory: 
             memory.asset_store(Asset("meddler"))
             return super().seek(*place)
 
-    with pytest.raises(ConflictError, match="4 asset rows for 3"):
+    with pytest.raises(ConflictError, match="8 asset rows for 7"):
         memory.import_(Meddled(everything(clock)))
 
 

@@ -21,7 +21,7 @@ from milepost import (
 from milepost.transfer import rows
 from tests.contract.conftest import as_writer
 
-__all__ = ["GONE", "KEYS", "MAPPED", "TASK", "VALUES", "content", "everything", "exported", "fill", "signed"]
+__all__ = ["GONE", "KEYS", "MAPPED", "STAGING", "TASK", "VALUES", "content", "everything", "exported", "fill", "signed"]
 
 KEYS = ["a\nb", "k", "k ", " k", "K", "é", "e\u0301", "😀", "\x01\x7f", "a/b?c#d%e&f;g", ".", "..", "x" * 512, "\u2028"]
 VALUES: list[Any] = [
@@ -41,6 +41,7 @@ VALUES: list[Any] = [
 ]
 TASK = TaskScope("dag", "run", "täsk\n")
 MAPPED = [TaskScope("dag", "run", "mapped", index) for index in (1, 0)]
+STAGING = [TaskScope("dag", "run", "staging", index) for index in (2, 0)]
 GONE = TaskScope("gone", "run", "task")
 
 
@@ -93,6 +94,16 @@ def fill(store: Any, clock: ManualClock) -> None:
     orders.delete("watermark")
     orders.set("watermark", {"at": "z"})
     store.asset_store(Asset("never written"))
+    for number in range(25):
+        store.assets.declare(f"dag {number % 5}", inlets=[Asset("orders")], outlets=[Asset(f"t{number % 3}"), Asset("é")])
+        store.assets.attach(f"alias {number}é", Asset("orders" if number % 2 else "ö"))
+    as_writer(store, Writer("cli")).assets.deactivate(Asset("never written"))
+    store.assets.declare("dag 4")
+    for scope in STAGING:
+        opened = store.instances.open(scope, 1, outlets=[Asset("orders"), Asset("ö")])["asset_store"]
+        for asset in opened:
+            opened[asset].stage("wm ", scope.map_index, advance=True)
+            opened[asset].stage("é\n", [scope.map_index, 2**70])
     store.instances.open(GONE, 1, incarnation="i1 ")
     store.instances.open(GONE, 1, incarnation="i2")
     store.instances.delete_run("gone", "run")

@@ -14,7 +14,7 @@ from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
 from milepost.clock import from_micros, to_micros
 from milepost.errors import BackendUnsupportedError, InvalidValueError
 from milepost.retention import NEVER, Retention, expiry
-from milepost.scopes import Scope, TaskScope
+from milepost.scopes import AssetScope, Scope, TaskScope
 
 __all__ = ["BackendMetastore", "MetastoreStateBackend", "Session"]
 
@@ -47,6 +47,13 @@ _METHODS: dict[type[Call[Any]], str] = {
     calls.Increment: "increment()",
     calls.Touch: "touch()",
     calls.PastRun: "past_run()",
+    calls.Advance: "advance()",
+    calls.History: "history()",
+    calls.Rollback: "rollback()",
+    calls.Stage: "stage()",
+    calls.CopyAsset: "copy()",
+    calls.AssetArchives: "archives()",
+    calls.RestoreAsset: "restore()",
 }
 
 
@@ -111,7 +118,7 @@ class BackendMetastore(Metastore):
     def _steps(self, call: Call[Any]) -> _Steps:
         if isinstance(call, calls.CollectBackend) and not self._native:
             return (yield from self._collect(call))
-        handle = getattr(call, "handle", None)
+        handle = call.target if isinstance(call, calls.CopyAsset) else getattr(call, "handle", None)
         if not isinstance(handle, Handle):
             return (yield from self._lifecycle(call))
         session = Session(self.inner, handle)
@@ -139,8 +146,8 @@ class BackendMetastore(Metastore):
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
         raise BackendUnsupportedError(
-            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, touch "
-            "or earlier runs; use get, set, delete and clear, or the metastore as backend"
+            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, "
+            "history, touch or earlier runs; use get, set, delete and clear, or the metastore as backend"
         )
 
     def _lifecycle(self, call: Call[Any]) -> _Steps:
@@ -150,20 +157,31 @@ class BackendMetastore(Metastore):
         killed in between, the fence would be right and the keys would be left.
         """
         answer = yield call
-        gone: list[TaskScope] = []
+        gone: list[Scope] = []
         if isinstance(call, calls.Open | calls.Expand | calls.ClearInstances):
             gone = answer.discarded
         elif isinstance(call, calls.DeleteRun):
             gone = answer
         elif isinstance(call, calls.Finish) and answer:
             gone = [call.scope]
+        elif isinstance(call, calls.Sweep) and answer.asset is not None:
+            gone = [answer.asset]
         if not self._native:
             for scope in gone:
                 session = Session(self.inner, Handle(scope, "python"))
                 yield _Ask("clear", (scope,), {"all_map_indices": False, "session": session})
         return answer
 
+    def _active(self, session: Session) -> _Steps:
+        """Tell whether there is anything to read: a deactivated asset shows nothing."""
+        if isinstance(session.handle.scope, TaskScope) or self._native:
+            return True
+        records = yield calls.ListAssets(AssetScope(session.handle.owner_id))
+        return bool(records) and records[0].active
+
     def _get(self, session: Session, key: str) -> _Steps:
+        if not (yield from self._active(session)):
+            return None
         text = yield _Ask("get", (session.handle.scope, key), {"session": session})
         if text is None:
             yield calls.Check(session.handle)  # a stale attempt must not read "absent"
@@ -215,7 +233,9 @@ class BackendMetastore(Metastore):
     def _list(self, session: Session, call: calls.Keys | calls.Count | calls.Items) -> _Steps:
         if not self._lists:
             raise BackendUnsupportedError(f"the backend {self.name} has no list(scope), so keys cannot be listed")
-        keys = sorted((yield _Ask("list", (session.handle.scope,), {})))
+        keys: list[str] = []
+        if (yield from self._active(session)):
+            keys = sorted((yield _Ask("list", (session.handle.scope,), {})))
         yield calls.Check(session.handle)
         if isinstance(call, calls.Count):
             return len(keys)

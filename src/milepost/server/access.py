@@ -125,6 +125,8 @@ def _permit_open(claims: Claims, call: calls.Open) -> None:
     )
     if asked != own or not declared:
         raise _foreign(claims)
+    if call.inlet_aliases:  # a token names assets, and what an alias stands for is not for its holder to choose
+        raise _foreign(claims)
 
 
 def past_run(claims: Claims, handle: Handle) -> str | None:

@@ -306,6 +306,8 @@ def _read(file: IO[bytes], check: Check, take: Callable[[str, Row, int], None]) 
                 raise InvalidValueError(f"line {number}: the numbers of the change log are not in order")
             tally.add(kind, line)
             take(kind, row, len(line))
+    if isinstance(counts := parts.get("counts"), dict):  # an earlier release knew fewer kinds
+        parts = {**parts, "counts": {**dict.fromkeys(FIELDS, 0), **counts}}
     if parts != {"type": "footer", "counts": tally.counts, "sha256": tally.sha256}:
         raise InvalidValueError(f"line {number}: counts or checksum differ from the lines before; the file has been altered")
     if file.read(1):

@@ -86,6 +86,21 @@ FIELDS: dict[str, dict[str, Any]] = {
         "updated_at": _TIME,
     },
     "asset": {**_ASSET, "active": _Number(0, 1), "created_at": _TIME, "updated_at": _TIME},
+    "reference": {**_ASSET, "dag_id": _ID, "direction": _Text(10)},
+    "alias": {**_ASSET, "alias": _Name(MAX_ASSET_CHARS)},
+    "deactivation": {**_ASSET, "at": _TIME, "cause": _Text(20), "writer": _Text(_LONG)},
+    "staged": {
+        **_TASK,
+        **_ASSET,
+        "key": _Name(MAX_KEY_CHARS),
+        "fence": _Number(),
+        "mode": _Text(20),
+        "encoding": _Number(),
+        "version": _Text(64),
+        "staged_at": _TIME,
+        "writer": _Text(_LONG),
+        "value": _Text(),
+    },
     "task_entry": {**_TASK, **_ENTRY},
     "asset_entry": {**_ASSET, **_ENTRY},
     "change": {
@@ -135,12 +150,14 @@ _CHANGE = tuple(FIELDS["change"])
 _CHANGE_KEY = _CHANGE.index("key")
 _ORDER = {kind: place for place, kind in enumerate(FIELDS)}
 _KEY = {kind: list(FIELDS[kind]).index("key") for kind in ("task_entry", "asset_entry", "intent")}
+_OWNERS = {"task_entry": 4, "result": 4, "intent": 4, "instance": 4, "staged": 6}
+"""Leading columns that name what a row belongs to, and that it cannot be without."""
 _RULES = {kind: tuple(rules.items()) for kind, rules in FIELDS.items()}
 
 
 def malformed(kind: str, row: Row) -> str | None:
     """Say what is wrong with a row in itself, or `None`."""
-    if kind in ("task_entry", "result", "intent", "instance") and None in row[:4]:
+    if None in row[: _OWNERS.get(kind, 0)]:
         return "what it belongs to is gone"
     for (name, rule), cell in zip(_RULES[kind], row, strict=True):
         if cell is None and rule.optional:
@@ -282,6 +299,10 @@ class Book:
             return None if self._add((kind, *row[:2])) else f"the {kind} {_named(kind, row)} is there twice"
         if kind == "instance":
             return self._instance(row)
+        if kind in ("reference", "alias", "deactivation"):
+            return self._of_asset(row)
+        if kind == "staged":
+            return self._staged(row)
         if kind == "replaced":
             return self._in_order(tuple(row[:2]))
         return self._owned(kind, row)
@@ -294,6 +315,22 @@ class Book:
             self.mark_damaged("instance", row)
             return OWNER_DAMAGED
         return None if self._add(("instance", *row[:4])) else f"the instance {_named('instance', row)} is there twice"
+
+    def _of_asset(self, row: Row) -> str | None:
+        """Place a row that says something about an asset."""
+        place = self._place_of(("asset", *row[:2]))
+        if place is None:
+            return f"{_named('asset', row)}, which it belongs to, does not come before it"
+        return OWNER_DAMAGED if place < 0 else self._in_order((place, *row[2:4]))
+
+    def _staged(self, row: Row) -> str | None:
+        places = []
+        for names in (("instance", *row[:4]), ("asset", *row[4:6])):
+            place = self._place_of(names)
+            if place is None:
+                return f"{_named(names[0], names[1:])}, which it belongs to, does not come before it"
+            places.append(place)
+        return OWNER_DAMAGED if min(places) < 0 else self._in_order((*places, row[6]))
 
     def _owned(self, kind: str, row: Row) -> str | None:
         shift = 2 if kind == "change" else 0

@@ -38,10 +38,10 @@ _TYPES = dict.fromkeys(
         "active", "after", "asset", "at", "attempt", "batch", "blob", "change", "clear_on_success", "cleared_attempt",
         "created_at", "cutoff", "default_day", "encoding", "event", "expires_at", "fence", "finished_at", "fresh",
         "generation", "id", "instance", "keep", "limit", "logical_date", "map_index", "opened_at", "owner", "pending",
-        "replaced_at", "retention", "run", "submission", "ttl", "unfinished_cutoff", "updated_at",
+        "replaced_at", "retention", "run", "staged_at", "submission", "ttl", "unfinished_cutoff", "updated_at",
     ),
     "bigint",
-) | {"hash": "bytea", "run_hash": "bytea"}  # fmt: skip
+) | {"hash": "bytea", "run_hash": "bytea", "asset_hash": "bytea", "alias_hash": "bytea"}  # fmt: skip
 
 # The start of the statement, so that all columns of a row have one time and an index can be used.
 _NOW = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from milepost import calls
 from milepost.metastore.operations.assets import asset_hash
 from milepost.metastore.operations.base import Batch, Environment, Operation
+from milepost.metastore.operations.registry import alias_hash
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["fill", "holdings", "page"]
@@ -33,6 +34,10 @@ _PAGES = {
     "run": _Page("transfer_runs", (0,), 1),
     "instance": _Page("transfer_instances", (0,), 1),
     "asset": _Page("transfer_assets", (0,), 1),
+    "reference": _Page("transfer_references", (0, "", ""), 3),
+    "alias": _Page("transfer_aliases", (0, ""), 2),
+    "deactivation": _Page("transfer_deactivations", (0,), 1),
+    "staged": _Page("transfer_staged", (0, 0, ""), 3),
     "task_entry": _Page("transfer_task_entries", (0, "", 0), 3),
     "asset_entry": _Page("transfer_asset_entries", (0, "", 0), 3),
     "change": _Page("transfer_changes", (0,), 0),
@@ -84,6 +89,10 @@ _INSERTS = {
     "run": "transfer_run",
     "instance": "transfer_instance",
     "asset": "transfer_asset",
+    "reference": "transfer_reference",
+    "alias": "transfer_alias",
+    "deactivation": "transfer_deactivation",
+    "staged": "transfer_stage",
     "task_entry": "transfer_entry",
     "asset_entry": "transfer_entry",
     "result": "transfer_result",
@@ -94,6 +103,10 @@ _PREPARE: dict[str, Callable[[Row], Row]] = {
     "run": lambda row: (run_hash(*row[:2]), *row),
     "instance": lambda row: (_task(row), run_hash(*row[:2]), *row[2:]),
     "asset": lambda row: (asset_hash(*row[:2]), *row),
+    "reference": lambda row: (asset_hash(*row[:2]), *row[2:]),
+    "alias": lambda row: (asset_hash(*row[:2]), alias_hash(row[2]), row[2]),
+    "deactivation": lambda row: (asset_hash(*row[:2]), *row[2:]),
+    "staged": lambda row: (_task(row), asset_hash(*row[4:6]), *row[6:]),
     "task_entry": lambda row: (_task(row), *row[4:]),
     "asset_entry": lambda row: (asset_hash(*row[:2]), *row[2:]),
     "result": lambda row: (_task(row), *row[4:]),

@@ -20,12 +20,13 @@ WHERE i.id > :after ORDER BY i.id LIMIT :limit
 SELECT id, name, uri, active, created_at, updated_at FROM milepost_assets WHERE id > :after ORDER BY id LIMIT :limit
 
 -- transfer_task_entries(owner, key, blob, limit)
--- A page of entries of task instances, and of owners that are gone. blob is always 0 here: keys are bytes.
+-- A page of entries of task instances, and of owners that are gone (but for assets that are being swept). blob is always 0 here: keys are bytes.
 SELECT e.owner_id, e.`key`, 0, r.dag_id, r.run_id, i.task_id, i.map_index,
     e.`key`, e.encoding, e.version, e.created_at, e.updated_at, e.expires_at, e.default_day, e.writer, e.value
 FROM milepost_entries AS e FORCE INDEX (PRIMARY) LEFT JOIN milepost_instances AS i ON i.id = e.owner_id LEFT JOIN milepost_runs AS r ON r.id = i.run
 WHERE ((e.owner_id = :owner AND e.`key` > :key) OR e.owner_id > :owner) AND :blob = 0
   AND NOT EXISTS (SELECT 1 FROM milepost_assets AS a WHERE a.id = e.owner_id)
+  AND NOT EXISTS (SELECT 1 FROM milepost_deactivations AS d WHERE d.asset = e.owner_id AND d.cause = 'swept')
 ORDER BY e.owner_id, e.`key` LIMIT :limit
 
 -- transfer_asset_entries(owner, key, blob, limit)
@@ -43,7 +44,9 @@ SELECT c.id, c.event, r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri,
     c.value
 FROM milepost_changes AS c LEFT JOIN milepost_instances AS i ON i.id = c.owner_id LEFT JOIN milepost_runs AS r ON r.id = i.run
 LEFT JOIN milepost_assets AS a ON a.id = c.owner_id
-WHERE c.id > :after ORDER BY c.id LIMIT :limit
+WHERE c.id > :after
+  AND NOT EXISTS (SELECT 1 FROM milepost_deactivations AS d WHERE d.asset = c.owner_id AND d.cause = 'swept')
+ORDER BY c.id LIMIT :limit
 
 -- transfer_results(after, limit)
 -- A page of results.
@@ -140,3 +143,51 @@ VALUES {(
 -- transfer_replace!(hash, incarnation, replaced_at |)
 -- Record a replaced incarnation.
 INSERT INTO milepost_replaced_incarnations (run_hash, incarnation, replaced_at) VALUES {(:hash, :incarnation, :replaced_at)}
+
+-- transfer_references(asset, dag_id, direction, limit)
+-- A page of references to assets. The asset's number and its next columns say where the next page begins.
+SELECT r.asset, r.dag_id, r.direction, a.name, a.uri, r.dag_id, r.direction
+FROM milepost_asset_references AS r JOIN milepost_assets AS a ON a.id = r.asset
+WHERE (r.asset, r.dag_id, r.direction) > (:asset, :dag_id, :direction)
+ORDER BY r.asset, r.dag_id, r.direction LIMIT :limit
+
+-- transfer_aliases(asset, alias, limit)
+-- A page of what aliases stand for.
+SELECT l.asset, l.alias, a.name, a.uri, l.alias FROM milepost_asset_aliases AS l JOIN milepost_assets AS a ON a.id = l.asset
+WHERE (l.asset, l.alias) > (:asset, :alias) ORDER BY l.asset, l.alias LIMIT :limit
+
+-- transfer_deactivations(asset, limit)
+-- A page of what is known of assets that are not active.
+SELECT d.asset, a.name, a.uri, d.at, d.cause, d.writer FROM milepost_deactivations AS d JOIN milepost_assets AS a ON a.id = d.asset
+WHERE d.asset > :asset ORDER BY d.asset LIMIT :limit
+
+-- transfer_staged(instance, asset, key, limit)
+-- A page of staged values.
+SELECT s.instance, s.asset, s.`key`, r.dag_id, r.run_id, i.task_id, i.map_index, a.name, a.uri,
+    s.`key`, s.fence, s.mode, s.encoding, s.version, s.staged_at, s.writer, s.value
+FROM milepost_staged AS s LEFT JOIN milepost_instances AS i ON i.id = s.instance LEFT JOIN milepost_runs AS r ON r.id = i.run
+LEFT JOIN milepost_assets AS a ON a.id = s.asset
+WHERE (s.instance, s.asset, s.`key`) > (:instance, :asset, :key) ORDER BY s.instance, s.asset, s.`key` LIMIT :limit
+
+-- transfer_reference!(hash, dag_id, direction |)
+-- Record a reference.
+INSERT INTO milepost_asset_references (asset, dag_id, direction)
+VALUES {((SELECT id FROM milepost_assets WHERE hash = :hash), :dag_id, :direction)}
+
+-- transfer_alias!(hash, alias_hash, alias |)
+-- Record what an alias stands for.
+INSERT INTO milepost_asset_aliases (asset, hash, alias)
+VALUES {((SELECT id FROM milepost_assets WHERE hash = :hash), :alias_hash, :alias)}
+
+-- transfer_deactivation!(hash, at, cause, writer |)
+-- Record since when an asset is not active.
+INSERT INTO milepost_deactivations (asset, at, cause, writer)
+VALUES {((SELECT id FROM milepost_assets WHERE hash = :hash), :at, :cause, :writer)}
+
+-- transfer_stage!(hash, asset_hash, key, fence, mode, encoding, version, staged_at, writer, value |)
+-- Record a staged value.
+INSERT INTO milepost_staged (instance, asset, `key`, fence, mode, encoding, version, staged_at, writer, value)
+VALUES {(
+    (SELECT id FROM milepost_instances WHERE hash = :hash), (SELECT id FROM milepost_assets WHERE hash = :asset_hash),
+    :key, :fence, :mode, :encoding, :version, :staged_at, :writer, :value
+)}
