@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from milepost import Asset, AssetNotFoundError, InvalidKeyError, InvalidValueError, RunEvent, TaskScope, ValueTooLargeError
+from milepost import (
+    Asset,
+    AssetNotFoundError,
+    InvalidKeyError,
+    InvalidValueError,
+    ManualClock,
+    RunEvent,
+    TaskScope,
+    ValueTooLargeError,
+)
 from milepost.calls import RecordedEvent
 from milepost.events import Events
 from milepost.scopes import AssetScope
-from tests.contract.conftest import real
+from tests.contract.conftest import real, sql
 from tests.support.driver import Twin
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -145,3 +154,16 @@ def test_bad_events_are_refused(make: Any) -> None:
         events_of(store).record("1", None, assets=[orders, gone], dags=[], logical_date=NOON)
     assert store.runs.list() == []
     assert record(store, "1", "orders", payload="x" * 18).new
+
+
+def test_events_go_with_a_swept_asset(store: Any, clock: ManualClock) -> None:
+    """The sweep takes the events of an orphan along, not the runs that they started, and those are not started again."""
+    (key,) = record(store, "1", "orders").runs
+    record(store, "2", "rates")
+    store.assets.deactivate(Asset.ref(name="orders"))
+    clock.advance(hours=25)
+    store.clean()
+    assert sql(store, "SELECT count(*) FROM events") == [(1,)]
+    assert store.runs.get(*key).event is None
+    assert record(store, "1", "orders").runs == []
+    assert [run.dag_id for run in store.runs.list()] == ["dag", "dag"]

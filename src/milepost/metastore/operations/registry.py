@@ -181,6 +181,8 @@ def sweep(call: calls.Sweep, _: Environment) -> Operation[calls.Swept]:
         if rows < call.batch:
             rows += yield "swept_changes", (left, call.batch - rows)
         if rows < call.batch:
+            rows += yield "swept_events", (left, call.batch - rows)
+        if rows < call.batch:
             yield "deactivation_drop", (left,)
             yield "owner_delete", (left,)
         return calls.Swept(max(rows, 1), None)

@@ -113,6 +113,10 @@ DELETE FROM milepost_entries WHERE owner_id = :owner LIMIT :batch
 -- Remove a batch of the history of a swept asset.
 DELETE FROM milepost_changes WHERE owner_id = :owner LIMIT :batch
 
+-- swept_events!(owner, batch)
+-- Remove a batch of the events of a swept asset; the runs that they started stay.
+DELETE FROM milepost_events WHERE asset = :owner LIMIT :batch
+
 -- excess_count(keep)
 -- Earlier values of assets beyond the number that is kept.
 SELECT count(*) FROM (

@@ -115,6 +115,10 @@ DELETE FROM milepost.entries WHERE (owner_id, key) IN (
 -- Remove a batch of the history of a swept asset.
 DELETE FROM milepost.changes WHERE id IN (SELECT id FROM milepost.changes WHERE owner_id = :owner LIMIT :batch)
 
+-- swept_events!(owner, batch)
+-- Remove a batch of the events of a swept asset; the runs that they started stay.
+DELETE FROM milepost.events WHERE id IN (SELECT id FROM milepost.events WHERE asset = :owner LIMIT :batch)
+
 -- excess_count(keep)
 -- Earlier values of assets beyond the number that is kept.
 SELECT count(*) FROM (

@@ -113,6 +113,10 @@ SELECT owner_id, key, typeof(key) = 'blob' FROM entries WHERE owner_id = :owner 
 -- Remove a batch of the history of a swept asset.
 DELETE FROM changes WHERE id IN (SELECT id FROM changes WHERE owner_id = :owner LIMIT :batch)
 
+-- swept_events!(owner, batch)
+-- Remove a batch of the events of a swept asset; the runs that they started stay.
+DELETE FROM events WHERE id IN (SELECT id FROM events WHERE asset = :owner LIMIT :batch)
+
 -- excess_count(keep)
 -- Earlier values of assets beyond the number that is kept.
 SELECT count(*) FROM (
