@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
 from typing import TYPE_CHECKING
@@ -116,6 +117,9 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
     _log.info(
         "listening on http://%s:%d", f"[{host}]" if ":" in host else host, port, extra={"action": "listen", "port": port}
     )
+    # uvicorn raises the signal that ended it once more; by then all is done, and the exit code is 0.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
         if settings.workers == 1:
             uvicorn.Server(config).run(sockets=[listening])
