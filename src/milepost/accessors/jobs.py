@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from milepost import calls
 from milepost.accessors.base import Accessor, _value
@@ -34,10 +34,8 @@ from milepost.submission import (
     shown,
 )
 
-__all__ = ["JobRequest", "OnChanged", "OnUnknown", "aresume", "resume"]
+__all__ = ["JobRequest", "aresume", "resume"]
 
-OnUnknown = Literal["resubmit", "fail"]
-OnChanged = Literal["reattach", "fail", "resubmit"]
 Function = Callable[[Any], Any]
 
 _TRIES = 20

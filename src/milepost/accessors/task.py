@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from milepost import calls
 from milepost.accessors.base import Accessor, Reader, _value
@@ -13,9 +13,6 @@ from milepost.errors import NotFoundError
 from milepost.retention import Retention, expiry, parse_retention
 from milepost.scopes import TaskScope, check_key, check_text
 from milepost.values import JSONValue, encode
-
-if TYPE_CHECKING:
-    from milepost.accessors.jobs import OnChanged, OnUnknown
 
 __all__ = ["PastRunView", "TaskStoreAccessor"]
 
@@ -182,8 +179,8 @@ class TaskStoreAccessor(Accessor):
         params: JSONValue = None,
         find: Callable[[str], Any] | None = None,
         status: Callable[[Any], str] | None = None,
-        on_unknown: OnUnknown = "resubmit",
-        on_changed: OnChanged = "reattach",
+        on_unknown: Literal["resubmit", "fail"] = "resubmit",
+        on_changed: Literal["reattach", "fail", "resubmit"] = "reattach",
     ) -> Any:
         """Submit a job to another system, once, however often the task is tried again.
 
@@ -239,8 +236,8 @@ class TaskStoreAccessor(Accessor):
         params: JSONValue = None,
         find: Callable[[str], Any] | None = None,
         status: Callable[[Any], Any] | None = None,
-        on_unknown: OnUnknown = "resubmit",
-        on_changed: OnChanged = "reattach",
+        on_unknown: Literal["resubmit", "fail"] = "resubmit",
+        on_changed: Literal["reattach", "fail", "resubmit"] = "reattach",
     ) -> Any:
         """As `submit_once`; ``submit``, ``find`` and ``status`` may be asynchronous."""
         from milepost.accessors.jobs import JobRequest, aresume
