@@ -5,15 +5,44 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
+import sys
 from typing import Any
 
 import pytest
 
 import milepost
 from milepost import Asset, TaskScope, calls
-from tests.integration.runner.helpers import wait_until
+from milepost.runner import watch_file
+from tests.integration.runner.helpers import Outcome, wait_until
 from tests.integration.watch.helpers import FILES, Watching
 from tests.integration.watch.test_kills import WAITING
+
+
+class Here:
+    """Watches in this process, where that ends at once.
+
+    Args:
+        watching: The folder.
+        capsys: Takes what is printed.
+    """
+
+    def __init__(self, watching: Watching, capsys: pytest.CaptureFixture[str]) -> None:
+        self.watching = watching
+        self._capsys = capsys
+
+    def watch(self, **options: Any) -> Outcome:
+        """Watch the file of the folder."""
+        options.setdefault("url", self.watching.url)
+        code = watch_file(self.watching.folder / "pipeline.py", **options)
+        return Outcome(code, *self._capsys.readouterr())
+
+
+@pytest.fixture
+def here(watching: Watching, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Here:
+    """The folder, to be watched in this process; what loading its file leaves behind is taken back."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    return Here(watching, capsys)
 
 
 def test_events_start_runs_that_runs_list_shows_with_their_cause(watching: Watching) -> None:
@@ -39,11 +68,12 @@ def test_events_start_runs_that_runs_list_shows_with_their_cause(watching: Watch
     }  # fmt: skip
 
 
-def test_only_one_process_watches_a_file(watching: Watching) -> None:
+def test_only_one_process_watches_a_file(here: Here) -> None:
     """A second watch of the same file on the same store is refused with exit code 5, and the first one goes on."""
+    watching = here.watching
     first = watching.start()
     watching.wait_said(first, "watching 1 asset with 1 trigger")
-    second = watching.wait(watching.start())
+    second = here.watch()
     assert second.code == 5
     assert "is watched by another process on this store" in second.err
     watching.arrive("a.csv")
@@ -176,36 +206,35 @@ def test_a_file_that_stops_loading_leaves_its_runs_waiting(watching: Watching) -
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        (FILES, ("--url", "memory://"), "memory:// lives in one process"),
-        (FILES, ("nothing",), "has no DAG 'nothing'; it has: load"),
-        ("from milepost.sdk import *\nwith DAG('d'): pass\n", (), "has nothing to watch"),
-        (FILES.replace("schedule=[files]", "schedule=[files, Asset('b')]"), (), "waits for several assets together"),
-        ("raise OSError('broken')\n", (), "OSError: broken"),
+        (FILES, {"url": "memory://"}, "memory:// lives in one process"),
+        (FILES, {"dag_ids": ["nothing"]}, "has no DAG 'nothing'; it has: load"),
+        ("from milepost.sdk import *\nwith DAG('d'): pass\n", {}, "has nothing to watch"),
+        (FILES.replace("schedule=[files]", "schedule=[files, Asset('b')]"), {}, "waits for several assets together"),
+        ("raise OSError('broken')\n", {}, "OSError: broken"),
     ],
     ids=["memory", "unknown DAG", "no watchers", "several assets", "broken file"],
 )
-def test_what_cannot_be_watched_is_refused(
-    watching: Watching, capsys: pytest.CaptureFixture[str], text: str, options: tuple[str, ...], said: str
-) -> None:
+def test_what_cannot_be_watched_is_refused(here: Here, text: str, options: dict[str, Any], said: str) -> None:
     """Each is exit code 2 with one line that says why, and nothing is stored."""
-    watching.write(text)
-    process = watching.wait(watching.start(*options))
-    assert process.code == 2
-    assert said in process.err
-    assert len(process.err.splitlines()) == 1
-    assert not (watching.folder / "store.db").exists() or "memory" in said
+    here.watching.write(text)
+    ended = here.watch(**options)
+    assert ended.code == 2
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not (here.watching.folder / "store.db").exists()
 
 
-def test_check_warns_of_a_cursor_that_is_stored_too_early(watching: Watching) -> None:
+def test_check_warns_of_a_cursor_that_is_stored_too_early(here: Here) -> None:
     """`--check` opens no store; it exits with 0 for the pattern, and with 1 and the line for a cursor stored too early."""
-    good = watching.wait(watching.start("--check"))
+    watching = here.watching
+    good = here.watch(check=True)
     assert (good.code, good.err) == (0, "")
     assert good.out == "1 trigger, none stores its cursor before it yields\n"
     lines = FILES.splitlines()
     at = next(number for number, line in enumerate(lines) if "yield" in line)
     lines[at], lines[at + 1] = lines[at + 1], lines[at]
     watching.write("\n".join(lines))
-    bad = watching.wait(watching.start("--check"))
+    bad = here.watch(check=True)
     assert (bad.code, bad.out) == (1, "")
     assert bad.err.startswith(f"{watching.folder / 'pipeline.py'}:{at + 1}: Files stores its cursor here")
     assert not (watching.folder / "store.db").exists()
