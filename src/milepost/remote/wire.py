@@ -280,11 +280,13 @@ class Types:
         hints = (str, bool, int | None, int | None, int | None, int | None, bool)
         rest = self._tuple(hints)
 
+        checked = self.limit is not None
+
         def load(raw: Any, place: str) -> Handle:
             if type(raw) is not list or len(raw) != 8:
                 raise _bad(place, "a handle: a list of 8", raw)
             writer, logged, instance_id, fence, attempt, owner_id, fixed = rest.load(raw[1:], place)
-            if self.limit is not None:
+            if checked:
                 writer = CHECKS["writer"](writer)
             return Handle(
                 scope.load(raw[0], f"{place}.scope"),

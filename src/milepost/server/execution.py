@@ -22,6 +22,7 @@ from milepost.values import loads_strict
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from milepost.calls import Call
     from milepost.store import Store
@@ -32,7 +33,6 @@ _LARGE: Final = 262_144
 """Bytes from which on a request is parsed in a thread, so that others are served meanwhile."""
 
 _OVER: Final = frozenset({"success", "failed", "skipped"})
-_JSON: Final = "application/json"
 
 
 def problem(error: MilepostError) -> Response:
@@ -60,30 +60,39 @@ class Execution:
         self._reader = Reader(store.settings.max_value_bytes)
 
     def _who(self, request: Request) -> Launcher | Claims:
-        return self._auth.who(bearer(_header(request, b"authorization")))
+        return self._auth.who(bearer(_header(request.scope, b"authorization")))
 
     # -- calls ----------------------------------------------------------------------------------------------------------
 
-    async def call(self, request: Request) -> Response:
-        """Run the calls of a request."""
-        who = self._who(request)
-        body = await request.body()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request to run calls: the hot route, an application of its own, a third faster without Starlette."""
+        try:
+            who = self._auth.who(bearer(_header(scope, b"authorization")))
+            headers: list[tuple[bytes, bytes]] = [(b"content-type", b"application/json")]
+            data = await self._answer(who, await _body(receive), scope, headers)
+        except MilepostError as error:
+            await problem(error)(scope, receive, send)
+            return
+        headers.append((b"content-length", str(len(data)).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+    async def _answer(self, who: Launcher | Claims, body: bytes, scope: Scope, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Run the calls of a request and return the body of the answer."""
         parse = self._reader.body
         wanted, batch = await run_in_threadpool(parse, body) if len(body) > _LARGE else parse(body)
-        request.state.calls = [name_of(call) for call in wanted]
-        headers: dict[str, str] = {}
+        scope["milepost.calls"] = [name_of(call) for call in wanted]
         if not batch:
-            answer = await self._run(who, wanted[0], headers)
-            return Response(dumps(dump_answer(wanted[0], answer)), headers=headers, media_type=_JSON)
+            return dumps(dump_answer(wanted[0], await self._run(who, wanted[0], headers)))
         answers = []
         for call in wanted:
             try:
                 answers.append({"answer": dump_answer(call, await self._run(who, call, headers))})
             except MilepostError as error:
                 answers.append(problem_of(error))
-        return Response(dumps(answers), headers=headers, media_type=_JSON)
+        return dumps(answers)
 
-    async def _run(self, who: Launcher | Claims, call: Call[Any], headers: dict[str, str]) -> Any:
+    async def _run(self, who: Launcher | Claims, call: Call[Any], headers: list[tuple[bytes, bytes]]) -> Any:
         if isinstance(who, Launcher):
             return await self._metastore.acall(call)
         handle = getattr(call, "handle", None)
@@ -96,7 +105,7 @@ class Execution:
             await self._settle_past(who, call, run_id)
         return await self._metastore.acall(call)
 
-    async def _open(self, claims: Claims, call: calls.Open, headers: dict[str, str]) -> calls.Opened:
+    async def _open(self, claims: Claims, call: calls.Open, headers: list[tuple[bytes, bytes]]) -> calls.Opened:
         """Open the attempt of a token, and answer with a token that opens what was found."""
         scope = claims.scope
         for record in await self._metastore.acall(
@@ -106,7 +115,8 @@ class Execution:
                 raise ForbiddenError(f"attempt {claims.attempt} of {scope} has ended ({record.state})")
         opened = await self._metastore.acall(call)
         assets = frozenset(number for number, _, _ in (*opened.inlets, *opened.outlets))
-        headers[TOKEN_HEADER], _ = self._auth.token(claims.opened(opened.instance_id, opened.fence, assets))
+        token, _ = self._auth.token(claims.opened(opened.instance_id, opened.fence, assets))
+        headers.append((TOKEN_HEADER.encode(), token.encode()))
         return opened
 
     async def _settle_past(self, claims: Claims, call: Any, run_id: str) -> None:
@@ -144,8 +154,24 @@ class Execution:
         return Response(status_code=204)
 
 
-def _header(request: Request, name: bytes) -> bytes | None:
-    return next((value for key, value in request.scope["headers"] if key == name), None)
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    for key, value in scope["headers"]:
+        if key == name:
+            return value  # type: ignore[no-any-return]
+    return None
+
+
+async def _body(receive: Receive) -> bytes:
+    """Return the body of a request; empty where the client has gone."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    parts = [body]
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+    return b"".join(parts)
 
 
 def _opened(claims: Claims) -> calls.Handle:

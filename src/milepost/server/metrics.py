@@ -87,7 +87,7 @@ class Metrics:
                 if _log.isEnabledFor(logging.INFO):
                     told = {"action": "request", "method": scope["method"], "route": route, "status": status}
                     told["milliseconds"] = round(seconds * 1000, 3)
-                    told["calls"] = scope.get("state", {}).get("calls")
+                    told["calls"] = scope.get("milepost.calls")
                     _log.info("request", extra=told)
 
         return counted
