@@ -19,7 +19,7 @@ __all__ = ["figures"]
 
 PROCESSES = 16
 CALLS = 100_000
-ROUNDS = 4
+ROUNDS = 2
 """Parts of the calls, so that both sides meet what else the machine does."""
 HISTORY = 100
 ASSET = Asset("bench")

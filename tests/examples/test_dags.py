@@ -105,3 +105,17 @@ def test_each_inlet_has_a_cursor_of_its_own(shell: Shell, store: milepost.Store)
     shell.run("multi_inlet.py", "r2", "--clear", "orders", "--clear", "settle")
     settled = store.asset_store(milepost.Asset("shop.settled", uri="file:///shop/settled"))
     assert dict(settled.items()) == {"balance": -60, "position/shop.orders": 6, "position/shop.payments": 4}
+
+
+def test_a_staged_watermark_moves_with_success(shell: Shell, store: milepost.Store) -> None:
+    """A killed attempt moves nothing; each run's success moves the watermark once, and the history says who did."""
+    days = milepost.Asset("staged.days", uri="file:///days")
+    printed = shell.run("staging.py", "r1")
+    assert [line for line in printed if line.startswith("attempt")] == [
+        "attempt 1: up to 2026-01-04; readers still see None",
+        "attempt 2: up to 2026-01-04; readers still see None",
+    ]
+    assert store.asset_store(days).get("day") == "2026-01-04"
+    assert shell.run("staging.py", "r2")[0] == "attempt 1: up to 2026-01-07; readers still see 2026-01-04"
+    (past,) = store.asset_store(days).history("day")
+    assert (past.value, past.cause, past.writer.attempt, past.replaced_by.run_id) == ("2026-01-04", "stage", 2, "r2")

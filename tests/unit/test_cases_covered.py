@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
-EVERYWHERE = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16, 17, 18, 19, 21, 22, 23, 26}
+EVERYWHERE = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16, 17, 18, 19, 21, 22, 23, 24, 25, 26}
 """Cases that every metastore must pass: the contract suite has them. Those left out need HTTP, Airflow or object storage."""
 SOMEWHERE = EVERYWHERE | {13, 14}
 """Also cases that are about processes."""

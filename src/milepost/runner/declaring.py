@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from milepost.assets import is_alias
@@ -11,31 +12,31 @@ from milepost.runner.errors import DagLoadError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from milepost.asset_records import AssetChanges
     from milepost.sdk.dag import DAG
     from milepost.store import Store
 
 __all__ = ["declare_assets"]
 
 
-def declare_assets(store: Store, dags: Mapping[str, DAG]) -> AssetChanges:
+def declare_assets(store: Store, dags: Mapping[str, DAG]) -> None:
     """Record what the DAGs of a file refer to, in place of what they referred to when it was loaded before.
+
+    What no DAG refers to any more is told on standard error.
 
     Args:
         store: The store.
         dags: All DAGs of the file.
 
-    Returns:
-        What that changed.
-
     Raises:
         DagLoadError: An asset of the file leads to two different ones of the store; nothing was changed.
     """
     try:
-        return store.assets.declare_many({dag_id: _references(dag) for dag_id, dag in dags.items()})
+        changes = store.assets.declare_many({dag_id: _references(dag) for dag_id, dag in dags.items()})
     except (InvalidValueError, UnsupportedTypeError) as error:
         first = next(iter(dags.values()))
         raise DagLoadError(f"{first.where.file}: {error}") from error
+    for asset in changes.deactivated:
+        sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; it is deactivated\n")
 
 
 def _references(dag: DAG) -> dict[str, list[Any]]:

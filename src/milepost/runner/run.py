@@ -82,7 +82,7 @@ def run_file(
             _check_tasks(dag, clear)
             with connect(url, **(settings or {})) as store:
                 _check_store(store)
-                _declare(store, dags)
+                declare_assets(store, dags)
                 command = _Command(store, dag, os.path.abspath(os.fspath(path)), given, search_path)  # noqa: PTH100
                 wanted = _Clearing(clear, keep_state=keep_state, downstream=downstream)
                 return command.run(run_id, wanted, workers=workers, as_json=as_json)
@@ -131,12 +131,6 @@ def _check_tasks(dag: DAG, clear: Sequence[str]) -> None:
 def _check_store(store: Store) -> None:
     if store.settings.url.startswith("memory:"):
         raise RunnerUsageError("memory:// lives in one process, and every attempt is a process of its own")
-
-
-def _declare(store: Store, dags: Mapping[str, DAG]) -> None:
-    """Record what the file refers to, and say what nothing refers to any more."""
-    for asset in declare_assets(store, dags).deactivated:
-        sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; it is deactivated\n")
 
 
 def _fail(error: Exception, code: int) -> int:

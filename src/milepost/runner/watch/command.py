@@ -13,10 +13,11 @@ from milepost import calls
 from milepost.assets import Asset
 from milepost.errors import ConflictError, StoreUnreachableError
 from milepost.events import Events
+from milepost.runner.declaring import declare_assets
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.holder import HOLD_SECONDS, own_name, surely_dead
 from milepost.runner.load import load_dags
-from milepost.runner.run import _check_store, _check_tasks, _check_usage, _declare
+from milepost.runner.run import _check_store, _check_tasks, _check_usage
 from milepost.runner.watch.check import check_triggers
 from milepost.runner.watch.display import WatchDisplay
 from milepost.runner.watch.plan import Plan, Watched, make_plan
@@ -181,7 +182,7 @@ class _Watch:
         try:
             for note in self.plan.notes:
                 self.display.note(note)
-            await asyncio.to_thread(_declare, self.store, self.dags)
+            await asyncio.to_thread(declare_assets, self.store, self.dags)
             triggers = [await self._prepare(one) for one in self.plan.watched]
             await self.runs.look()
             tasks = [loop.create_task(one.run()) for one in triggers]
