@@ -15,6 +15,7 @@ from benchmarks import (
     bench_attempt,
     bench_collect,
     bench_get,
+    bench_http,
     bench_many_rows,
     bench_server,
     bench_set,
@@ -32,7 +33,7 @@ def main() -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these: get set set_many many_rows start_up attempt collect server watch assets",
+        help="only these: get set set_many many_rows start_up attempt collect server watch http assets",
     )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
@@ -45,6 +46,7 @@ def main() -> int:
         "collect": bench_collect.figures,
         "server": partial(bench_server.figures, arguments.rows),
         "watch": bench_watch.figures,
+        "http": bench_http.figures,
         "assets": bench_assets.figures,
     }
     if unknown := set(arguments.names) - set(scripts):

@@ -29,10 +29,12 @@ from milepost.config import load_settings
 from milepost.metastore.memory import MemoryMetastore
 from milepost.metastore.network import NetworkMetastore
 from milepost.metastore.sql import SqliteMetastore
+from milepost.remote.client import HttpMetastore
 from tests.fault.server_helpers import DIALECTS
 from tests.property.model import DAY, Handle, Instance, Model, Row
 from tests.support.driver import Loops, drive
 from tests.support.servers import Databases, engine_of, in_use
+from tests.support.serving import SECRET, Served
 
 SCOPES = [TaskScope("dag", "run", "m", 0), TaskScope("dag", "run", "m", 1), TaskScope("dag", "run%", "m", 1)]
 ASSETS = ["orders"]
@@ -68,6 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
     kind = "memory"
     style = "sync"
     database: Any = None
+    served: Any = None
     handles: Bundle[Any] = Bundle("handles")
     attempts: Bundle[Any] = Bundle("attempts")
     anyone = attempts | attempts | handles
@@ -80,7 +83,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         policy = load_settings({"url": "memory://"}, {})
         self.metastore = self.open_metastore(policy)
-        self.store = drive(Store(self.metastore, policy), self.style, self.loops)
+        self.client = self.metastore
+        if self.served is not None:
+            self.client = HttpMetastore(self.served.add(Store(self.metastore, policy)), SECRET, clock=self.clock)
+        self.store = drive(Store(self.client, policy), self.style, self.loops)
         self.people = {Handle(scope): self.store.task_store(scope) for scope in SCOPES}
         self.people |= {Handle(name): self.store.asset_store(Asset(name)) for name in ASSETS}
         self.versions: set[str] = set()
@@ -101,6 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             assert (engine._opened == len(engine._idle)) if self.database is None else (in_use(engine) == 0)
         finally:
+            self.client.close()
             self.metastore.close()
             self.loops.close()
             self.folder.cleanup()
@@ -372,3 +379,10 @@ def test_a_store_on_a_server_does_what_the_model_does(dialect: str, style: str, 
     """The same on database servers, with fewer and shorter sequences."""
     machine = type("Machine", (StoreMachine,), {"kind": dialect, "style": style, "database": databases.get(dialect)})
     check(machine, 12 if style == "sync" else 5, 30)
+
+
+@pytest.mark.parametrize("style", ["sync", "async"])
+def test_a_store_behind_a_server_does_what_the_model_does(style: str, served: Served) -> None:
+    """The same over HTTP."""
+    machine = type("Machine", (StoreMachine,), {"kind": "sqlite", "style": style, "served": served})
+    check(machine, 10 if style == "sync" else 5, 30)
