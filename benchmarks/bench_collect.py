@@ -35,17 +35,17 @@ _COLUMNS = "owner_id, key, encoding, version, created_at, updated_at, expires_at
 
 
 @contextmanager
-def database() -> Iterator[str]:
+def database(name: str = DATABASE) -> Iterator[str]:
     """Make a database and drop it afterwards."""
     import psycopg
 
     with psycopg.connect(f"{SERVER}/postgres", autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
-        connection.execute(f"CREATE DATABASE {DATABASE}")
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
         try:
-            yield f"{SERVER}/{DATABASE}"
+            yield f"{SERVER}/{name}"
         finally:
-            connection.execute(f"DROP DATABASE {DATABASE} WITH (FORCE)")
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def fill(store: milepost.Store, url: str, rows: int) -> None:

@@ -167,12 +167,12 @@ def airflow(python: str, url: str, place: Path) -> dict[str, float]:
 def figures() -> list[Figure]:
     """Measure."""
     python = os.environ.get("BENCH_AIRFLOW_PYTHON")
-    with folder() as place, database() as url:
+    with folder() as place, database("milepost_bench_http") as url:
         found, memory = ours(url, place)
     peer: dict[str, float] = {}
     note = "Airflow was not measured: BENCH_AIRFLOW_PYTHON is not set"
     if python:
-        with folder() as place, database() as url:
+        with folder() as place, database("milepost_bench_http") as url:
             peer, note = airflow(python, url, place), ""
     measured = []
     for name, value in found.items():

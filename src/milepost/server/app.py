@@ -19,6 +19,7 @@ from milepost.server.auth import WorkerAuth
 from milepost.server.execution import Execution, problem
 from milepost.server.limits import Limits
 from milepost.server.metrics import Metrics
+from milepost.server.openapi import document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,6 +60,9 @@ def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
     async def show_metrics(_: Request) -> Response:
         return PlainTextResponse(metrics.text(), media_type=metrics.media_type)
 
+    async def show_openapi(_: Request) -> Response:
+        return JSONResponse(document())
+
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         collector = asyncio.create_task(_collect(store, settings.cleanup_interval)) if settings.cleanup_interval else None
@@ -77,6 +81,7 @@ def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
             Route("/execution/v1/token", execution.token, methods=["POST"]),
             Route("/execution/v1/renew", execution.renew, methods=["POST"]),
             Route("/execution/v1/verify", execution.verify, methods=["POST"]),
+            Route("/execution/v1/openapi.json", show_openapi),
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", show_metrics),

@@ -276,3 +276,14 @@ def test_a_request_that_does_not_arrive(behind: Store, served: Served) -> None:
     finally:
         for one in stuck:
             one.close()
+
+
+def test_the_openapi_document_names_every_route_and_call(ask: Ask) -> None:
+    """The published document has the routes that are there, and every call and error by name."""
+    answer = ask("/execution/v1/openapi.json", method="GET", credential=None)
+    assert answer.status == 200
+    for path, methods in answer.body["paths"].items():
+        assert list(methods) == ["post"]
+        assert ask(path, credential=None).status == 401
+    text = json.dumps(answer.body)
+    assert [name for name in (*CALLS, *errors.__all__) if name not in text] == []
