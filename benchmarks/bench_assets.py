@@ -47,7 +47,10 @@ def _together(url: str, what: str, first: int, count: int) -> float:
     for worker in workers:
         worker.start()
     for _ in workers:
-        ready.acquire()
+        while not ready.acquire(timeout=1):
+            if any(worker.exitcode for worker in workers):
+                go.set()
+                raise RuntimeError("a process failed")
     began = time.perf_counter()
     go.set()
     for worker in workers:

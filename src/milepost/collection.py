@@ -71,7 +71,7 @@ def collect(
     if not dry_run and (other := (yield calls.TakeLease(LEASE, holder, LEASE_SECONDS))) is not None:
         return CleanReport(0, 0, 0, dry_run, held_by=other)
     try:
-        for call in _due(settings, now, batch):
+        for call in _due(settings, now, batch, little=batches is not None):
             if dry_run or progress is not None:
                 counts[call.what] = yield replace(call, batch=None)
             if dry_run:
@@ -100,13 +100,14 @@ def collect(
     )
 
 
-def _due(settings: Settings, now: int, batch: int) -> list[calls.Collect]:
+def _due(settings: Settings, now: int, batch: int, *, little: bool) -> list[calls.Collect]:
     due = [calls.Collect("expired", batch)]
     if settings.default_retention_days > 0:
         cutoff = now - settings.default_retention_days * DAY
         due.append(calls.Collect("retired", batch, cutoff, now - settings.unfinished_days * DAY))
     due.append(calls.Collect("old_changes", batch, now - settings.archive_days * DAY))
-    due.append(calls.Collect("excess", batch, keep=settings.asset_history_limit))
+    if not little:  # it reads the history of all assets, of which there is hardly ever too much
+        due.append(calls.Collect("excess", batch, keep=settings.asset_history_limit))
     due.append(calls.Collect("orphans", batch, now - settings.orphan_grace_hours * HOUR))
     return due
 
