@@ -60,6 +60,8 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "asset set": lambda context, store: context["asset_store"][ASSET].set("n", "late"),
     "asset increment": lambda context, store: context["asset_store"][ASSET].increment("count"),
     "asset delete": lambda context, store: context["asset_store"][ASSET].delete("n"),
+    "asset advance": lambda context, store: context["asset_store"][ASSET].advance("count", 7),
+    "asset stage": lambda context, store: context["asset_store"][ASSET].stage("n", "late"),
     "result": lambda context, store: store.runs.put_result(SCOPE, 1, "late"),
 }
 TWINS: dict[str, Callable[[Any, Any], Any]] = {
