@@ -99,7 +99,10 @@ def make(
     def open_metastore(**options: Any) -> Metastore:
         if database is not None:
             return network_metastore(database, **options, **bounced)
-        return MemoryMetastore(**options) if kind == "memory" else SqliteMetastore(tmp_path / "store.db", **options)
+        if kind == "memory":
+            return MemoryMetastore(**options)
+        # What a sync costs is nothing that another door could change.
+        return SqliteMetastore(tmp_path / "store.db", **options, synchronous="normal" if kind == "http" else "full")
 
     def build(*, writer: Writer | None = None, **settings: Any) -> Any:
         loaded = load_settings({"url": "memory://", **settings}, {})
