@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from milepost.assets import asset_scope
 from milepost.calls import Handle
 from milepost.clock import Clock, SystemClock
 from milepost.collection import Progress
-from milepost.config import Settings, load_settings, mask_url
+from milepost.config import Settings, load_settings, mask_url, naming_the_place
 from milepost.entry import CleanReport, StoreStats, TransferReport, Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
@@ -69,13 +69,16 @@ def connect(
 
     .. versionadded:: 0.1
     """
-    loaded = load_settings({"url": url, **settings})
+    arguments = {"url": url, **settings}
+    loaded = load_settings(arguments)
     if loaded.url.startswith(("http://", "https://")):
-        return Store(_behind_server(loaded, clock or SystemClock(), token, secret), loaded, writer)
-    metastore = _open(loaded, clock or SystemClock(), upgrade, migrate)
+        return Store(_behind_server(loaded, arguments, clock or SystemClock(), token, secret), loaded, writer)
+    with naming_the_place("url", arguments):
+        metastore = _open(loaded, clock or SystemClock(), upgrade, migrate)
     try:
         if loaded.backend is not None:
-            metastore = _with_backend(metastore, loaded.backend)
+            with naming_the_place("backend", arguments):
+                metastore = _with_backend(metastore, loaded.backend)
     except BaseException:
         metastore.close()
         raise
@@ -140,14 +143,18 @@ class Opening(Coroutine[Any, Any, "Store"]):
             await self._store.aclose()
 
 
-def _behind_server(settings: Settings, clock: Clock, token: str | None, secret: str | None) -> Metastore:
+def _behind_server(
+    settings: Settings, arguments: Mapping[str, Any], clock: Clock, token: str | None, secret: str | None
+) -> Metastore:
     if settings.backend is not None:
         raise ConfigurationError("a backend of the store works where the store is: configure it at the server, not here")
     from milepost.remote.client import HttpMetastore
     from milepost.remote.connection import parse_url
     from milepost.remote.credentials import find_credential
 
-    return HttpMetastore(settings.url, find_credential(parse_url(settings.url).host, token, secret), clock=clock)
+    with naming_the_place("url", arguments):
+        address = parse_url(settings.url)
+    return HttpMetastore(settings.url, find_credential(address.host, token, secret), clock=clock)
 
 
 def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Metastore:

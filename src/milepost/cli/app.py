@@ -23,9 +23,9 @@ from milepost.cli import (
     transfer,
     watch,
 )
-from milepost.cli.common import OutputError, fail, flush, say
+from milepost.cli.common import OutputError, fail, flush, say, spoken
 from milepost.cli.exits import Exit, exit_of
-from milepost.errors import ConfigurationError, MilepostError
+from milepost.errors import MilepostError
 from milepost.streams import discard
 
 __all__ = ["app", "main"]
@@ -127,8 +127,7 @@ def _run(arguments: list[str]) -> int:
     except MilepostError as error:
         if os.environ.get("MILEPOST_DEBUG"):
             raise
-        # The one setting that commands take as an argument.
-        fail(str(error).replace("argument: url", "--url", 1) if isinstance(error, ConfigurationError) else str(error))
+        fail(spoken(error))
         return exit_of(error)
     except Exception as error:
         # A user's backend may raise anything; people get one line, not a traceback.

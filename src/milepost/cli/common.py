@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from milepost import NEVER_EXPIRE, Store, TaskScope, Writer, connect
-from milepost.config import load_settings
+from milepost.config import load_settings, naming_the_place
 from milepost.errors import InstanceNotFoundError, InvalidValueError, MilepostError, RunHeldError, StoreUnreachableError
 from milepost.store import sqlite_path
 from milepost.streams import discard
@@ -41,6 +41,7 @@ __all__ = [
     "say",
     "show",
     "size_text",
+    "spoken",
     "table",
     "when",
     "whole",
@@ -73,6 +74,18 @@ MapIndex = Annotated[
     int, typer.Option("--map-index", parser=whole, metavar="N", help="Position in a mapped task; -1: not mapped.")
 ]
 
+_SPOKEN = {"argument: url": "--url", "map_index must": "--map-index must"}
+"""How errors name arguments, and how the command line does."""
+
+
+def spoken(error: MilepostError) -> str:
+    """Return the text of an error in the words of the command line."""
+    text = str(error)
+    for name, option in _SPOKEN.items():
+        if text.startswith(name):
+            return option + text.removeprefix(name)
+    return text
+
 
 @contextmanager
 def open_store(url: str | None, *, create: bool = False, migrate: bool = False) -> Iterator[Store]:
@@ -90,7 +103,7 @@ def open_store(url: str | None, *, create: bool = False, migrate: bool = False) 
     if not create and path is not None and not is_there(url):
         raise StoreUnreachableError(f"there is no store {path}; --url names another, a run or --create makes a new one")
     # A file is brought up to date by every use, a server by `db upgrade` only.
-    with connect(url, writer=Writer("cli"), upgrade=create or path is not None, migrate=migrate) as store:
+    with connect(url, writer=Writer("cli"), upgrade=create or migrate or path is not None, migrate=migrate) as store:
         yield store
 
 
@@ -105,7 +118,8 @@ def is_there(url: str | None) -> bool:
 
 def _file(url: str | None) -> Path | None:
     named = load_settings({"url": url}).url
-    return sqlite_path(named) if named.startswith("sqlite:///") else None
+    with naming_the_place("url", {"url": url}):
+        return sqlite_path(named) if named.startswith("sqlite:///") else None
 
 
 def release_dead(store: Store, dag_id: str, run_id: str) -> None:

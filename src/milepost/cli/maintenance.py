@@ -107,7 +107,7 @@ def _print(report: CleanReport) -> None:
 @_db.command("upgrade")
 def upgrade(url: Url = None) -> None:
     """Bring the schema up to date. A SQLite file is brought up to date by every use, a database server only by this."""
-    with open_store(url, create=True, migrate=True) as store:
+    with open_store(url, migrate=True) as store:
         store.verify()
         before, after = store.metastore.found_schema, store.stats().schema
         what = (

@@ -11,6 +11,7 @@ from milepost.config.sources import (
     default_folder,
     load_server_settings,
     load_settings,
+    naming_the_place,
     resolve,
 )
 from milepost.config.urls import PERCENT_HINT, mask_url
@@ -29,6 +30,7 @@ __all__ = [
     "load_server_settings",
     "load_settings",
     "mask_url",
+    "naming_the_place",
     "read_secret",
     "resolve",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 from milepost.config.settings import Option, as_number, as_text
 from milepost.errors import ConfigurationError
 
-__all__ = ["SECRET_FILE", "SERVER_OPTIONS", "ServerSettings", "read_secret"]
+__all__ = ["SECRET_FILE", "SERVER_OPTIONS", "ServerSettings", "read_secret", "secret_in"]
 
 MIN_SECRET_CHARS = 16
 SECRET_FILE = "server-secret"  # noqa: S105  (a name)
@@ -81,7 +81,15 @@ def read_secret(settings: ServerSettings) -> str | None:
     """
     if settings.secret is not None or settings.secret_file is None:
         return settings.secret
-    path = Path(settings.secret_file).expanduser()
+    return secret_in(Path(settings.secret_file).expanduser())
+
+
+def secret_in(path: Path) -> str:
+    """Return the worker secret in a file.
+
+    Raises:
+        ConfigurationError: It cannot be read or holds no secret.
+    """
     try:
         return _secret(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ __all__ = [
     "default_url",
     "load_server_settings",
     "load_settings",
+    "naming_the_place",
     "resolve",
 ]
 
@@ -79,7 +81,7 @@ def _from_file(path: Path) -> dict[str, dict[str, Resolved]]:
 
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        parser.read_string(path.read_text(encoding="utf-8"), source=str(path))
+        parser.read_string(path.read_text(encoding="utf-8-sig"), source=str(path))  # some editors put a BOM first
     except (configparser.Error, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: not a valid INI file: {_fault(error)}") from None  # it may show a password
     except OSError as error:
@@ -154,6 +156,18 @@ def resolve(
 def load_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
     """Return the settings in force; arguments and errors as in `resolve`."""
     return Settings(**{name: found.value for name, found in resolve(arguments, environment).items()})
+
+
+@contextmanager
+def naming_the_place(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Have a `ConfigurationError` over a value say which file or variable that came from; an argument speaks for itself."""
+    try:
+        yield
+    except ConfigurationError as error:
+        source = resolve(arguments)[name].source
+        if source not in ("argument", "default"):
+            error.args = (f"{source}: {error}",)
+        raise
 
 
 def load_server_settings(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> ServerSettings:

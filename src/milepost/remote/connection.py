@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import re
 import select
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from milepost.config import mask_url
 from milepost.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -52,11 +54,15 @@ def parse_url(url: str) -> Address:
     Raises:
         ConfigurationError: It is not of the form ``http(s)://host[:port][/prefix]``.
     """
+    malformed = ConfigurationError(f"{mask_url(url)} is not a valid URL; that of a server is http(s)://host[:port][/prefix]")
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"the url of a server is http(s)://host[:port][/prefix]: {error}") from None
+    except ValueError:  # its text may have a password
+        raise malformed from None
+    # Nothing odd, which may be a part of a password: host and path show wherever the server is named.
+    if not re.fullmatch(r"[\w.:%-]*", parts.hostname or "") or not re.fullmatch(r"[\w./%~+-]*", parts.path):
+        raise malformed
     if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
         raise ConfigurationError(
             "the url of a server is http(s)://host[:port][/prefix]; credentials are given apart (token, secret, "

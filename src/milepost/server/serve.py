@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import ipaddress
 import logging
@@ -16,7 +17,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from milepost.config import ServerSettings, default_folder, mask_url, read_secret
-from milepost.config.server import SECRET_FILE
+from milepost.config.server import SECRET_FILE, secret_in
 from milepost.entry import Writer
 from milepost.errors import ConfigurationError
 from milepost.server import logs
@@ -50,17 +51,19 @@ def own_secret(environment: dict[str, str] | None = None) -> str:
     path = folder / SECRET_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return path.read_text(encoding="utf-8").strip()
-        with open(handle, "w", encoding="utf-8") as file:  # noqa: PTH123  (it is a descriptor)
-            file.write(secret := secrets.token_urlsafe(32))
+        if not path.exists():
+            # It takes its name when it is whole: nobody, and no restart after a kill, finds an empty secret.
+            with tempfile.NamedTemporaryFile("w", dir=folder, encoding="utf-8") as file:  # its mode is 0600
+                file.write(secrets.token_urlsafe(32))
+                file.flush()
+                os.fsync(file.fileno())
+                with contextlib.suppress(FileExistsError):
+                    os.link(file.name, path)
     except OSError as error:
         raise ConfigurationError(
             f"the worker secret cannot be kept in {path}: {error.strerror}; set [server] secret"
         ) from error
-    return secret
+    return secret_in(path)
 
 
 def _secret(settings: ServerSettings) -> str:

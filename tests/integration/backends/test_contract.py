@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from milepost import BaseStateBackend
 from milepost.testing import BackendContract
+from tests.docs.pages import DOCS, blocks
 from tests.support.backends import DictBackend, ListingBackend
 from tests.support.file_backend import CollectingFileBackend, FileBackend
 
@@ -40,3 +43,17 @@ class TestNeverExpires(BackendContract):
         DictBackend.reset()
         monkeypatch.setattr(ListingBackend, "cleanup", FileBackend.cleanup)
         return ListingBackend()
+
+
+class TestDocumentedBackend(BackendContract):
+    # What the page says that its example does not do.
+    test_clear_of_all_map_indices = test_expiry_is_taken = test_writers_at_once = None  # type: ignore[assignment]
+
+    @pytest.fixture
+    def backend(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BaseStateBackend:
+        """The backend that the documentation shows."""
+        monkeypatch.chdir(tmp_path)
+        page = blocks(DOCS / "howto" / "custom-backend.md")
+        names: dict[str, Any] = {}
+        exec(next(block.text for block in page if block.mark == "file: folder_backend.py"), names)
+        return names["FolderBackend"]()  # type: ignore[no-any-return]

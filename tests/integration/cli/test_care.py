@@ -128,8 +128,9 @@ def test_verify_changes_nothing(cli: Cli, store: Store, task: Any) -> None:
 
 
 def test_verify_creates_nothing(cli: Cli) -> None:
-    """`db verify` and `db stats` of a store that is not there are exit 6 and do not make one; doctor is content."""
-    assert "there is no store" in cli("db", "verify", code=6).err
+    """`db verify`, `stats` and `upgrade` of a store that is not there are exit 6 and make none; doctor is content."""
+    for command in ("verify", "upgrade"):
+        assert "there is no store" in cli("db", command, code=6).err
     cli("db", "stats", code=6)
     assert "not there yet" in cli("doctor").out
     assert list(cli.home.iterdir()) == []

@@ -113,18 +113,23 @@ def test_usage_errors_name_what_is_wrong(cli: Cli, args: tuple[str, ...], named:
 )
 def test_a_bad_setting_names_its_place(cli: Cli, store: Store, variable: str, value: str, named: str) -> None:
     """2: a bad setting is an error that names the place it came from, for doctor too."""
-    assert named in cli("runs", "list", code=2, env={variable: value}).err
+    said = cli("runs", "list", code=2, env={variable: value}).err
+    assert named in said
+    assert variable in said
     code, out, err = cli.raw("doctor", env={variable: value})
     assert (code, named in out.decode(), err) == (2, True, b"")
 
 
-def test_a_bad_file_names_its_place(cli: Cli) -> None:
+def test_a_bad_file_names_its_place(cli: Cli, store: Store) -> None:
     """2: a bad line in milepost.cfg is reported with the path of the file."""
     file = cli.home / "milepost.cfg"
     for text in ("[state_store]\nnope = 1\n", "[state_store]\narchive_days = x\n", "[other]\n", "no section\n", "\xff"):
         file.write_bytes(text.encode("latin-1"))
         assert "milepost.cfg" in cli("runs", "list", code=2).err
-    file.write_text("[state_store]\narchive_days = 3\n")
+    for text in ("url = ftp://x", "url = sqlite:///", "url = postgresql://h:x/d", "backend = no.such.Backend"):
+        file.write_text(f"[state_store]\n{text}\n")
+        assert "milepost.cfg [state_store]: " in cli("runs", "list", code=2).err
+    file.write_text("\ufeff[state_store]\narchive_days = 3\n")  # as some editors save it
     shown = cli("config", "show", "--json").json["state_store"]["archive_days"]
     assert (shown["value"], "milepost.cfg" in shown["source"]) == (3, True)
     assert "archive_days" in cli("config", "show").out
@@ -328,6 +333,7 @@ def test_a_refused_import_makes_no_store(cli: Cli) -> None:
         (("runs", "list", "--url", "foo.db"), 2, "--url must be a URL; for a file write sqlite:///foo.db"),
         (("runs", "list", "--url", "sqlite://foo.db"), 2, "--url must be written with three slashes: sqlite:///foo.db"),
         (("task-store", "set", "d", "r", "other", "k", "1"), 4, "; --create records it"),
+        (("task-store", "list", "d", "r", "t", "--map-index", "-2"), 3, "--map-index must be -1"),
         (("asset-store", "set", "other", "k", "1"), 4, "; --create records it"),
         (("task-store", "set", *ONE, "k", "null"), 3, "(null in JSON), which means absent here; delete the key instead"),
         (("task-store", "set", *ONE, "k", "1", "--retention", "0s"), 3, "; delete the key instead"),
