@@ -173,6 +173,43 @@ def test_a_look_up_completes_no_names(store: Any) -> None:
     assert store.assets.get(AssetScope(asset_id=10**9)) is None
 
 
+def test_a_reference_may_lead_to_what_another_dag_of_the_file_declares(store: Any) -> None:
+    """DAGs that are declared together refer to one another's assets, in whatever order they stand."""
+    store.assets.declare_many({"reads": {"inlets": [Asset.ref(name="a")]}, "writes": {"outlets": [A]}})
+    assert store.assets.get(A).references == (AssetReference("reads", "inlet"), AssetReference("writes", "outlet"))
+
+
+def test_an_asset_spelt_in_three_ways_in_one_file_is_one(store: Any) -> None:
+    """Both names, its name and its URI lead to one asset, in whatever order DAGs of a file name it."""
+    changes = store.assets.declare_many(
+        {"1": {"inlets": [Asset(uri="s3://a")]}, "2": {"inlets": [Asset("a")]}, "3": {"outlets": [A]}}
+    )
+    assert [(scope.name, scope.uri) for scope in changes.added] == [("a", "s3://a")]
+    assert [one.dag_id for one in store.assets.get(A).references] == ["1", "2", "3"]
+
+
+def test_of_two_assets_with_one_name_each_the_active_one_gets_both(store: Any) -> None:
+    """Where an asset with both names could be either of two, that is an error that says what to do; doing it helps."""
+    store.asset_store(Asset("a")).set("k", "by name")
+    store.asset_store(Asset(uri="s3://a")).set("k", "by URI")
+    with pytest.raises(InvalidValueError, match=r"leads to 2 different assets: .*; deactivate one of them"):
+        store.assets.register(A)
+    store.assets.deactivate(Asset(uri="s3://a"))
+    record = store.assets.register(A)
+    assert (record.name, record.uri, store.asset_store(A).get("k")) == ("a", "s3://a", "by name")
+
+
+def test_a_scope_from_before_an_asset_got_its_other_name_is_still_its(store: Any) -> None:
+    """A number with the one name by which an asset was known leads to it after it got the other, and no other name does."""
+    before = [store.asset_store(Asset(*names)).scope for names in (("b",), (None, "s3://c"))]
+    for asset in (B, C):
+        store.assets.register(asset)
+    assert [store.assets.get(scope).name for scope in before] == ["b", "c"]
+    for wrong in (AssetScope(before[0].asset_id, "c"), AssetScope(before[0].asset_id, "s3://b", "b")):
+        with pytest.raises(InvalidValueError, match="the asset with the id"):
+            store.assets.get(wrong)
+
+
 def test_inlet_aliases_bring_the_assets_attached_to_them(store: Any) -> None:
     """An alias among the inlets stands for the assets attached to it, each once; alias outlets take no part."""
     x = AssetAlias("x")

@@ -34,8 +34,7 @@ def find_all(scopes: Sequence[AssetScope], added: list[AssetScope] | None = None
         added: Takes those that were recorded.
     """
     found: dict[AssetScope, Found] = {}
-    # A reference may lead to what is declared beside it.
-    for scope in sorted(dict.fromkeys(scopes), key=lambda scope: not _is_declared(scope)):
+    for scope in sorted(dict.fromkeys(scopes), key=_missing):
         try:
             found[scope] = yield from find_one(scope, register=True, added=added)
         except AssetNotFoundError:
@@ -43,9 +42,11 @@ def find_all(scopes: Sequence[AssetScope], added: list[AssetScope] | None = None
     return found
 
 
-def _is_declared(scope: AssetScope) -> bool:
-    """Tell a declared asset, which has both names, from a reference to one."""
-    return scope.name is not None and scope.uri is not None
+def _missing(scope: AssetScope) -> int:
+    """Order scopes so that each comes after what it may lead to beside it: both names, one that fills the other, one."""
+    if scope.name is None or scope.uri is None:
+        return 2
+    return int(scope.name == scope.uri)
 
 
 def find_one(scope: AssetScope, *, register: bool = False, added: list[AssetScope] | None = None) -> Operation[Found]:
@@ -53,20 +54,27 @@ def find_one(scope: AssetScope, *, register: bool = False, added: list[AssetScop
     if scope.asset_id is not None:
         return (yield from _by_id(scope, scope.asset_id))
     name, uri = scope.name, scope.uri
-    if name is not None and uri is not None and name != uri:
-        rows = yield "asset_by_hash", (asset_hash(name, uri),)
-        if not rows:
-            rows = yield from _known_by_one_name(name, uri, complete=register)
-    else:
+    both = (name, uri) if name is not None and uri is not None and name != uri else None
+    rows: Sequence[Found] = []
+    if both is not None:
+        rows = yield "asset_by_hash", (asset_hash(*both),)
+    exact = bool(rows)
+    if not exact:
         rows = yield "asset_by_names", (name, uri)
+        if both is not None:
+            rows = [row for row in rows if row[1] == row[2]]  # so far known by only one of its two names
     if len(rows) > 1:
         # A DAG file in which an asset got another URI leaves the old one deactivated, which is not in the way of its name.
         rows = (yield from _active(rows)) or rows
     if len(rows) > 1:
         several = "; ".join(str(AssetScope(*row)) for row in rows)
-        raise InvalidValueError(f"{scope} leads to {len(rows)} different assets: {several}; give both name and URI")
+        way_out = "deactivate one of them" if both else "give both name and URI"
+        raise InvalidValueError(f"{scope} leads to {len(rows)} different assets: {several}; {way_out}")
+    if rows and both is not None and not exact and register:
+        yield "asset_rename", (rows[0][0], asset_hash(*both), *both)  # it keeps its store
+        return (rows[0][0], *both)
     if rows:
-        return rows[0]  # type: ignore[no-any-return]
+        return rows[0]
     if not register or name is None or uri is None:
         raise unknown_asset(scope)
     number = yield "owner_new", ("asset",)
@@ -91,17 +99,8 @@ def _by_id(scope: AssetScope, number: int) -> Operation[Found]:
     if not rows:
         raise AssetNotFoundError(f"no asset has the id {number}")
     _, name, uri = rows[0]
-    if (scope.name not in (None, name)) or (scope.uri not in (None, uri)):
+    # A scope from the time when the asset was known by only one of its names has that one twice.
+    before = scope.name == scope.uri and scope.name in (name, uri)
+    if not before and (scope.name not in (None, name) or scope.uri not in (None, uri)):
         raise InvalidValueError(f"the asset with the id {number} is {AssetScope(*rows[0])}, not {scope}")
     return rows[0]  # type: ignore[no-any-return]
-
-
-def _known_by_one_name(name: str, uri: str, *, complete: bool) -> Operation[list[Found]]:
-    """Find an asset that so far was known by only one of its two names, and ``complete`` it: it keeps its store."""
-    rows = yield "asset_by_names", (name, uri)
-    rows = [row for row in rows if row[1] == row[2]]
-    if len(rows) == 1 and complete:
-        number = rows[0][0]
-        yield "asset_rename", (number, asset_hash(name, uri), name, uri)
-        return [(number, name, uri)]
-    return rows

@@ -110,39 +110,32 @@ def declare(call: calls.DeclareAssets, _: Environment) -> Operation[AssetChanges
     """See `milepost.calls.DeclareAssets`."""
     added: list[AssetScope] = []
     activated: list[AssetScope] = []
-    let_go: list[int] = []
-    # What one DAG lets go another one may refer to.
-    for dag_id, references in call.dags.items():
-        let_go += yield from _declare(dag_id, references, call.writer, added, activated)
-    deactivated = yield from _let_go(sorted(set(let_go)), call.writer)
-    return AssetChanges(tuple(added), tuple(activated), tuple(deactivated))
-
-
-def _declare(
-    dag_id: str,
-    references: Sequence[tuple[AssetScope, str]],
-    writer: str,
-    added: list[AssetScope],
-    activated: list[AssetScope],
-) -> Operation[list[int]]:
-    """Replace what one DAG refers to; the assets, locked, that it refers to no longer."""
     while True:
-        found = yield from find_all([scope for scope, _ in references], added)
+        # All DAGs together: one may refer to what another one declares.
+        found = yield from find_all([scope for references in call.dags.values() for scope, _ in references], added)
         names = {one[0]: one for one in found.values()}
-        wanted = {(found[scope][0], direction) for scope, direction in references if scope in found}
-        before = {(asset, direction) for asset, direction in (yield "references_of_dag", (dag_id,))}
-        changed = sorted({asset for asset, _ in wanted ^ before})
+        changes = []
+        for dag_id, references in call.dags.items():
+            wanted = {(found[scope][0], direction) for scope, direction in references if scope in found}
+            before = {(asset, direction) for asset, direction in (yield "references_of_dag", (dag_id,))}
+            changes.append((dag_id, before, wanted))
+        changed = sorted({asset for _, before, wanted in changes for asset, _ in wanted ^ before})
         # DAGs that are loaded at the same time decide one after the other whether an asset is still referred to.
         if (yield from _lock(changed, names)):
             break
-    for asset, direction in sorted(before - wanted):
-        yield "reference_drop", (asset, dag_id, direction)
-    for asset, direction in sorted(wanted - before):
-        yield "reference_add", (asset, dag_id, direction)
-    for asset in sorted({asset for asset, _ in wanted - before}):
-        if (yield from _switch(names[asset], "", writer, active=True)):
-            activated += [AssetScope(*names[asset])]
-    return [asset for asset in changed if asset not in names]
+    let_go: set[int] = set()
+    for dag_id, before, wanted in changes:
+        for asset, direction in sorted(before - wanted):
+            yield "reference_drop", (asset, dag_id, direction)
+        for asset, direction in sorted(wanted - before):
+            yield "reference_add", (asset, dag_id, direction)
+        for asset in sorted({asset for asset, _ in wanted - before}):
+            if (yield from _switch(names[asset], "", call.writer, active=True)):
+                activated += [AssetScope(*names[asset])]
+        let_go |= {asset for asset, _ in before} - {asset for asset, _ in wanted}
+    # What one DAG lets go another one may refer to.
+    deactivated = yield from _let_go(sorted(let_go), call.writer)
+    return AssetChanges(tuple(added), tuple(activated), tuple(deactivated))
 
 
 def _lock(assets: Sequence[int], needed: Container[int]) -> Operation[bool]:
