@@ -105,6 +105,7 @@ def loads(get: Request, put: Request, place: Path) -> dict[str, float]:
     """Measure one server: microseconds per request at 16 connections, and the median at one."""
     found = {}
     for name, request in (("GET", get), ("PUT", put)):
+        once(put)
         once(request)
         wrk(request, 4, place)
         found[f"{name}, 16 connections"] = 1e6 / wrk(request, 16, place).rate
