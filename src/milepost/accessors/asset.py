@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from milepost import calls
@@ -120,11 +121,11 @@ class AssetStoreAccessor(Accessor):
         Raises:
             ValueError: ``limit`` is below 1.
         """
-        return [_past(key, row) for row in self._metastore.call(self._history(key, limit))]
+        return _past(key, self._metastore.call(self._history(key, limit)))
 
     async def ahistory(self, key: str, limit: int = 20) -> list[PastEntry]:
         """As `history`."""
-        return [_past(key, row) for row in await self._metastore.acall(self._history(key, limit))]
+        return _past(key, await self._metastore.acall(self._history(key, limit)))
 
     def _history(self, key: str, limit: int) -> calls.History:
         if type(limit) is not int:
@@ -204,36 +205,56 @@ class AssetStoreAccessor(Accessor):
         await self._metastore.acall(calls.Clear(self._handle))
 
 
-def _past(key: str, row: calls.Past) -> PastEntry:
-    """Return an earlier value as people see it."""
-    try:
-        value = _value(key, row.value, row.encoding)
-    except DamagedEntryError as error:
-        value = DamagedValue(key, error.reason)
-    times = []
-    for micros in (row.created_at, row.updated_at, row.replaced_at):
+def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
+    """Return earlier values as people see them.
+
+    Neighbours share times and writers (who replaced one value wrote the next), so each is decoded once.
+    """
+    times: dict[Any, datetime | None] = {}
+    writers: dict[Any, Writer | None] = {}
+    entries = []
+    for row in rows:
+        for micros in (row.created_at, row.updated_at, row.replaced_at):
+            if micros not in times:
+                times[micros] = _time(micros)
+        for text in (row.writer, row.replaced_by):
+            if text not in writers:
+                writers[text] = _writer(text)
+        created, updated, replaced = times[row.created_at], times[row.updated_at], times[row.replaced_at]
+        writer, replacer = writers[row.writer], writers[row.replaced_by]
         try:
-            times.append(from_micros(micros))
-        except (TypeError, OverflowError):
-            times.append(from_micros(0))
+            value = _value(key, row.value, row.encoding)
+        except DamagedEntryError as error:
+            value = DamagedValue(key, error.reason)
+        if created is None or updated is None or replaced is None:
             value = DamagedValue(key, "its times cannot be read")
-    writers = []
-    for text in (row.writer, row.replaced_by):
-        try:
-            writers.append(Writer.decode(text))
-        except (ValueError, TypeError, AttributeError):
-            writers.append(Writer("python"))
+        if writer is None or replacer is None:
             value = DamagedValue(key, "its writer cannot be read")
-    return PastEntry(
-        key=key,
-        value=value,
-        version=row.version,
-        created_at=times[0],
-        updated_at=times[1],
-        expires_at=None,
-        never_expires=True,
-        writer=writers[0],
-        replaced_at=times[2],
-        replaced_by=writers[1],
-        cause=row.cause,
-    )
+        entries.append(
+            PastEntry(
+                key,
+                value,
+                row.version,
+                created or from_micros(0),
+                updated or from_micros(0),
+                writer or Writer("python"),
+                replaced or from_micros(0),
+                replacer or Writer("python"),
+                row.cause,
+            )
+        )
+    return entries
+
+
+def _time(micros: Any) -> datetime | None:
+    try:
+        return from_micros(micros)
+    except (TypeError, OverflowError):
+        return None
+
+
+def _writer(text: Any) -> Writer | None:
+    try:
+        return Writer.decode(text)
+    except (ValueError, TypeError, AttributeError):
+        return None

@@ -72,7 +72,7 @@ def history(call: calls.History, environment: Environment) -> Operation[list[cal
         rows = yield "asset_history", (call.handle.owner_id, call.key, limit)
     if len(rows) < call.limit:
         yield from guard_read(call.handle)
-    return [calls.Past(*row) for row in rows]
+    return list(map(calls.Past._make, rows))
 
 
 def rollback(call: calls.Rollback, environment: Environment) -> Operation[str]:
