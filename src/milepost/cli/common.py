@@ -185,6 +185,8 @@ def data(thing: Any) -> Any:
         return {field.name: data(getattr(thing, field.name)) for field in fields(thing)}
     if isinstance(thing, datetime):
         return thing.isoformat()
+    if hasattr(thing, "_asdict"):  # a named tuple
+        return data(thing._asdict())
     if isinstance(thing, list | tuple):
         return [data(item) for item in thing]
     if isinstance(thing, dict):
