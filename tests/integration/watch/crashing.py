@@ -12,7 +12,7 @@ from typing import Any
 from milepost.accessors import AssetStoreAccessor
 from milepost.cli import main
 from milepost.events import Events
-from milepost.runner.watch import command, trigger
+from milepost.runner.watch import command, pulse, trigger
 from milepost.runner.watch.runs import EventRuns
 
 HOMES: dict[str, tuple[type[Any], str]] = {
@@ -47,9 +47,12 @@ def hurry() -> None:
 
 
 def crash_at(point: str) -> None:
-    """Arm the point, such as ``before record``; ``hurry`` arms none."""
+    """Arm the point, such as ``before record``; ``hurry`` and ``pulse`` arm none."""
     if point == "hurry":
         hurry()
+        return
+    if point == "pulse":
+        pulse.TICK_SECONDS = 0.05  # type: ignore[misc]
         return
     when, _, what = point.partition(" ")
     cls, name = HOMES[what]

@@ -158,6 +158,51 @@ def test_a_trigger_that_does_not_let_itself_be_stopped_is_not_waited_for(watchin
     assert "1 trigger did not stop within" in ended.err
 
 
+BLOCKING = FILES.replace(
+    "await asyncio.sleep(0.05)",
+    "await asyncio.sleep(0.05)\n            time.sleep(600 if (HERE / 'done.txt').exists() else 0)",
+)
+
+
+def test_a_trigger_that_blocks_the_event_loop_is_named_and_does_not_keep_the_watch_from_stopping(watching: Watching) -> None:
+    """The line that blocks is shown; a signal, which the loop cannot answer, ends the process all the same."""
+    watching.write(
+        BLOCKING.replace("            time.sleep(", "            await asyncio.sleep(0.05)\n            time.sleep(")
+    )
+    watching.arrive("a.csv")
+    process = watching.start(crash="pulse")
+    watching.wait_states("success")
+    watching.wait_said(process, "blocks the event loop: all triggers stand still")
+    ended = watching.terminate(process)
+    assert ended.code == 0
+    assert "pipeline.py:18 blocks the event loop" in ended.err
+    assert "so the process ends without it" in ended.err
+    watching.write()
+    process = watching.start()
+    watching.wait_said(process, "watching 1 asset")
+    assert watching.terminate(process).code == 0
+
+
+LEAVING = FILES.replace(
+    "        while True:",
+    """        if (HERE / "in" / "leave").exists():
+            (HERE / "in" / "leave").unlink()
+            sys.exit("\\x1b[31mno\\nlicence")
+        while True:""",
+)
+
+
+def test_a_trigger_that_calls_exit_takes_nothing_along(watching: Watching) -> None:
+    """`sys.exit` in a trigger is a failure of that trigger, shown without what a terminal would obey."""
+    watching.write(LEAVING)
+    watching.arrive("leave", "a.csv")
+    process = watching.start()
+    watching.wait_states("success")
+    ended = watching.terminate(process)
+    assert ended.code == 0
+    assert r"trigger arrivals (Files): SystemExit: \x1b[31mno licence (" in ended.err
+
+
 STUMBLING = FILES.replace(
     "                    yield Trig",
     """                    if path.name == "b.csv" and not (HERE / "go").exists():

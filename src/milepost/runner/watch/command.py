@@ -21,6 +21,7 @@ from milepost.runner.run import _check_store, _check_tasks, _check_usage
 from milepost.runner.watch.check import check_triggers
 from milepost.runner.watch.display import WatchDisplay
 from milepost.runner.watch.plan import Plan, Watched, make_plan
+from milepost.runner.watch.pulse import Pulse
 from milepost.runner.watch.runs import EventRuns
 from milepost.runner.watch.trigger import CLEANUP_SECONDS, RunningTrigger
 from milepost.sdk.triggers import collecting_watchers
@@ -161,6 +162,7 @@ class _Watch:
         self.runs = runs
         self._stop = asyncio.Event()
         self._stopped_by: int | None = None
+        self._pulse = Pulse(file, self._blocked, self._leave_blocked)
         digest = blake2b(os.path.realpath(file).encode(errors="surrogateescape"), digest_size=16).hexdigest()
         self._lease = f"watch:{digest}"
         self._holder = own_name()
@@ -175,7 +177,15 @@ class _Watch:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
-        await self._take_lease()
+        self._pulse.start(_SIGNALS)
+        try:
+            await self._take_lease()
+            await self._watch(loop)
+        finally:
+            self._pulse.stop()
+        return 0
+
+    async def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         triggers: list[RunningTrigger] = []
         tasks: list[asyncio.Task[None]] = []
         keeper: asyncio.Task[None] | None = None
@@ -195,7 +205,6 @@ class _Watch:
                 keeper.result()  # it ends by an error only
         finally:
             await self._end(triggers, tasks, keeper)
-        return 0
 
     def _on_signal(self, number: int) -> None:
         if self._stopped_by is not None:
@@ -204,6 +213,19 @@ class _Watch:
         self._stopped_by = number
         self.display.note(f"stopping on {signal.Signals(number).name}; once more kills runs at once")
         self._stop.set()
+
+    def _blocked(self, place: str) -> None:
+        self.display.note(
+            f"{place} blocks the event loop: all triggers stand still, and so does the lease; await what takes long, or "
+            "give it to asyncio.to_thread"
+        )
+
+    def _leave_blocked(self, last: bool) -> None:
+        """Stop runs, and at last end the process, although a trigger keeps the loop from doing so."""
+        self.runs.terminate()
+        if last:
+            self.display.note("a trigger blocks the event loop, so the process ends without it")
+            self._exit()
 
     def _greet(self) -> None:
         self.display.triggers = len(self.plan.watched)
@@ -286,9 +308,12 @@ class _Watch:
         self.display.note(
             f"{_count(late, 'trigger')} did not stop within {3 * CLEANUP_SECONDS:g} s; the process ends anyway"
         )
+        self._exit()
+
+    def _exit(self) -> None:
         self.display.__exit__()
         sys.stderr.flush()
-        os._exit(0 if self._stopped_by is not None else 5)
+        os._exit(0 if self._stopped_by is not None or self._pulse.told else 5)
 
 
 def _count(number: int, noun: str) -> str:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from milepost.calls import RecordedEvent, RunKey
     from milepost.scopes import AssetScope
 
-__all__ = ["WatchDisplay"]
+__all__ = ["WatchDisplay", "printable"]
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, without what a terminal would obey."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class WatchDisplay:
@@ -61,8 +66,8 @@ class WatchDisplay:
             stream.flush()
 
     def note(self, text: str) -> None:
-        """Show one line."""
-        self._write(sys.stderr, f"{time.strftime('%H:%M:%S')} {text}")
+        """Show one line, whatever characters ids and errors from outside may have in them."""
+        self._write(sys.stderr, f"{time.strftime('%H:%M:%S')} {printable(text)}")
 
     def output(self, name: str, line: str, *, error: bool) -> None:
         """Show a line that a run printed, with the name of the run in front."""

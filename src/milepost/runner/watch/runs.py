@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost.errors import StoreError
+from milepost.runner.watch.display import printable
 from milepost.runner.watch.trigger import backoff
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class EventRuns:
         self._stopping = True
         for timer in self._later.values():
             timer.cancel()
-        self._signal(signal.SIGTERM)
+        self.terminate()
         tasks = list(self._running.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=STOP_SECONDS)
@@ -184,12 +185,16 @@ class EventRuns:
                 self.kill()
                 await asyncio.wait(late, timeout=STOP_SECONDS)
 
+    def terminate(self) -> None:
+        """Tell the runs to stop."""
+        self._signal(signal.SIGTERM)
+
     def kill(self) -> None:
         """Kill the runs; what they leave is killed by their own reapers."""
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
-        for process in self._processes.values():
+        for process in list(self._processes.values()):
             if process.returncode is None:
                 process.send_signal(number)
 
@@ -198,7 +203,7 @@ def _name(record: RunRecord) -> str:
     """Return how the lines that a run prints are marked."""
     event = record.event.id if record.event is not None else record.run_id
     short = event if len(event) <= 40 else f"{event[:39]}…"
-    return f"{record.dag_id} {short if short.isprintable() else ascii(short)}"
+    return f"{record.dag_id} {printable(short)}"
 
 
 async def _pump(stream: asyncio.StreamReader, show: Callable[[str], None]) -> None:

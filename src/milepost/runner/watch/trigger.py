@@ -31,6 +31,9 @@ R = TypeVar("R")
 CLEANUP_SECONDS: Final = 5.0
 """How long a trigger may take to clean up."""
 
+_FAILURES: Final = (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt)
+"""What a trigger may raise without taking the others along; a library that gives up may call `sys.exit`."""
+
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
 _SETTLED: Final = 60.0
@@ -103,7 +106,7 @@ class RunningTrigger:
             began = loop.time()
             try:
                 await self._once()
-            except (Exception, asyncio.CancelledError) as error:
+            except _FAILURES as error:
                 if self.stopping:
                     raise
                 failures = 1 if loop.time() - began > _SETTLED else failures + 1
@@ -157,7 +160,7 @@ class RunningTrigger:
                 await asyncio.wait_for(step(), CLEANUP_SECONDS)
             except asyncio.TimeoutError:
                 self._display.trouble(self.watched.label, f"did not clean up within {CLEANUP_SECONDS:g} s")
-            except Exception as error:  # noqa: BLE001 - the user's code again, and there is no more to be done
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code again; there is no more to be done
                 self._display.trouble(self.watched.label, f"while it cleaned up: {_describe(error)}")
 
 
