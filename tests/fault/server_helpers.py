@@ -85,6 +85,7 @@ class Proxy:
 
     Attributes:
         cut_after: What a client sends last: once it went through, the connection is cut before the answer comes back.
+        withhold: What a client sends last: it does not go through, and the client is cut off while the server waits.
     """
 
     def __init__(self, database: Database) -> None:
@@ -95,6 +96,8 @@ class Proxy:
         user = f"{parts.username}:{parts.password}@" if parts.password else f"{parts.username}@"
         self.url = urlunsplit(parts._replace(netloc=f"{user}127.0.0.1:{port}"))
         self.cut_after: bytes | None = None
+        self.withhold: bytes | None = None
+        self._withheld: list[tuple[socket.socket, bytes]] = []
         self.on_cut: Callable[[], None] = lambda: None
         self.cuts = 0
         self._open: list[socket.socket] = []
@@ -119,6 +122,11 @@ class Proxy:
     def _pump(self, source: socket.socket, target: socket.socket, state: dict[str, bool], up: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                if up and self.withhold is not None and self.withhold in data:
+                    self.withhold = None
+                    self._withheld.append((target, data))
+                    source.shutdown(socket.SHUT_RDWR)
+                    return
                 if up and self.cut_after is not None and self.cut_after in data:
                     self.cut_after, state["cut"] = None, True
                     target.sendall(data)
@@ -131,6 +139,12 @@ class Proxy:
         for side in (source, target):
             with contextlib.suppress(OSError):
                 side.shutdown(socket.SHUT_RDWR)
+
+    def deliver(self) -> None:
+        """Send on what was withheld, as a network may do late."""
+        for target, data in self._withheld:
+            with contextlib.suppress(OSError):
+                target.sendall(data)
 
     def close(self) -> None:
         """Cut everything and stop."""

@@ -158,6 +158,34 @@ def test_a_loss_in_mid_commit_is_told_where_somebody_wrote_since(database: Datab
             attempt.increment("n")
 
 
+@pytest.mark.parametrize("way", ["blocking", "asynchronous"])
+def test_a_write_that_arrives_late_changes_nothing(database: Database, proxy: Proxy, way: str) -> None:
+    """The session whose connection was lost is ended before its write is sent again, so that no late copy follows later."""
+    with connect(proxy.url) as store:
+        task = store.task_store(SCOPE)
+
+        async def several() -> None:
+            await task.aset("n", "first")
+            before = database.sessions()
+            proxy.withhold = b"late"
+            await task.aset("n", "late")
+            assert not set(before) & set(database.sessions())
+            await task.aset("n", "newer")
+
+        if way == "blocking":
+            task.set("n", "first")
+            before = database.sessions()
+            proxy.withhold = b"late"
+            task.set("n", "late")
+            assert not set(before) & set(database.sessions())
+            task.set("n", "newer")
+        else:
+            asyncio.run(several())
+        assert proxy.withhold is None
+        proxy.deliver()
+        assert task.get("n") == "newer"
+
+
 def _unreachable(dialect: str) -> str:
     return f"{'postgresql' if dialect == 'postgres' else 'mysql'}://someone:s3cret@127.0.0.1:{free_port()}/nothing"
 

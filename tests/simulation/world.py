@@ -35,7 +35,7 @@ from milepost import ManualClock, MilepostError, OutcomeUnknownError, StaleAttem
 from milepost.config import load_settings
 from milepost.errors import StoreError
 from milepost.metastore.engines import sqlite_schema
-from milepost.metastore.engines.network import Run, Sleep, Verdict
+from milepost.metastore.engines.network import Drive, Run, Session, Sleep, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine, LoopPool
 from milepost.metastore.network import NetworkMetastore
 from milepost.metastore.statements import load
@@ -184,6 +184,15 @@ class Engine(AsyncNetworkEngine):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         self._client.world.files.spare.append(connection)
+
+    def opened(self, connection: Any) -> tuple[int, float]:  # noqa: ARG002  (a session here has no number)
+        """Return what nobody asks for."""
+        return 0, 0.0
+
+    def end(self, connection: Any, session: Session) -> Drive[bool]:  # noqa: ARG002
+        """Do nothing: here a session ends with its connection."""
+        yield from ()
+        return False
 
     def judge(self, error: Exception) -> Verdict:
         """Say what an injected fault means; SQLite itself has no reason for one."""

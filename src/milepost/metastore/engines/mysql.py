@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from base64 import b64encode
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,7 +24,7 @@ from milepost.errors import (
     StoreUnreachableError,
     ValueTooLargeError,
 )
-from milepost.metastore.engines.network import NetworkEngine, Verdict
+from milepost.metastore.engines.network import Drive, NetworkEngine, Run, Session, Verdict
 from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
 
@@ -41,6 +42,7 @@ _LARGE = 1_000_000
 """Characters from which on a text is sent in base64: escaped it can double, and a server may take 16 MiB a packet."""
 _MIGRATION_LOCK = "milepost.migrations"
 _LOCK_SECONDS = 60
+_SESSIONS = "SELECT 1 FROM information_schema.processlist WHERE id = %(p0)s"
 
 # read committed: fewer gap locks, and each statement sees what was committed before it
 _ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
@@ -153,10 +155,11 @@ class MysqlEngine(NetworkEngine):
 
     def open(self) -> Any:
         """Open a blocking connection."""
-        connection = pymysql.connect(**self._settings())
+        connection: Any = pymysql.connect(**self._settings())
         with connection.cursor() as cursor:
             cursor.execute(_SESSION)
         connection.encoders[_Large] = _large_literal
+        connection.opened = time.monotonic()
         self.allow(connection, self.answer_seconds)
         return connection
 
@@ -196,6 +199,24 @@ class MysqlEngine(NetworkEngine):
                 f"three quarters of the server's max_allowed_packet, {packet:,} bytes",
                 "a higher max_allowed_packet in the server's configuration",
             )
+
+    def opened(self, connection: Any) -> tuple[int, float]:
+        """Return the thread of a connection's session and when it was opened."""
+        return connection.thread_id(), connection.opened
+
+    def end(self, connection: Any, session: Session) -> Drive[bool]:
+        """Tell the server to end a session; whether there was one."""
+        ((_, uptime),) = yield Run(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'", (), "rows")
+        if int(uptime) < time.monotonic() - session.opened + 2:
+            return False  # it was started since, and counts its sessions anew
+        if not (yield Run(connection, _SESSIONS, (session.number,), "rows")):
+            return False
+        try:
+            yield Run(connection, "KILL CONNECTION %(p0)s", (session.number,), "count")
+        except pymysql.Error as error:
+            if error.args[0] != 1094:  # there is none: it has just ended by itself
+                raise
+        return True
 
     def drop(self, connection: Any) -> None:
         """Close the socket."""

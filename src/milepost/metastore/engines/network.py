@@ -33,7 +33,20 @@ from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
 from milepost.threads import outcome
 
-__all__ = ["POOL_SIZE", "Action", "NetworkEngine", "Run", "Sleep", "Take", "Verdict", "abandon", "sender", "thrower"]
+__all__ = [
+    "POOL_SIZE",
+    "Action",
+    "Drive",
+    "NetworkEngine",
+    "Run",
+    "Session",
+    "Sleep",
+    "Take",
+    "Verdict",
+    "abandon",
+    "sender",
+    "thrower",
+]
 
 R = TypeVar("R")
 
@@ -66,6 +79,20 @@ class Run(NamedTuple):
     text: str
     parameters: tuple[Any, ...]
     answer: str
+
+
+class Session(NamedTuple):
+    """What a server knows a connection by.
+
+    Args:
+        number: The server's number for it.
+        opened: When it was opened, in seconds of the monotonic clock.
+        lost: When it was lost.
+    """
+
+    number: int
+    opened: float
+    lost: float
 
 
 class Sleep(NamedTuple):
@@ -101,6 +128,8 @@ class NetworkEngine(ABC):
     """How long a statement waits for its answer, locks of others included."""
     migrate_seconds: float = 3_600.0
     """The same for a statement of a migration."""
+    ending_seconds: float = 5.0
+    """How long a session that lost its connection may take to end, once told to."""
 
     def __init__(self, target: str, clock: Clock) -> None:
         self.target = target
@@ -151,6 +180,14 @@ class NetworkEngine(ABC):
     def translate(self, error: Exception) -> Exception:
         """Return the project's own error for one of the driver's."""
 
+    @abstractmethod
+    def opened(self, connection: Any) -> tuple[int, float]:
+        """Return the number of a connection's session and when it was opened."""
+
+    @abstractmethod
+    def end(self, connection: Any, session: Session) -> Drive[bool]:
+        """Tell the server to end a session; whether there was one."""
+
     # -- schema -------------------------------------------------------------------------------------------------------
 
     def prepare(self, *, upgrade: bool | None = None) -> None:
@@ -190,7 +227,7 @@ class NetworkEngine(ABC):
 
     # -- the flow of a call -------------------------------------------------------------------------------------------
 
-    def drive(  # noqa: PLR0912  (one flow, better seen as a whole)
+    def drive(  # noqa: PLR0912, PLR0915  (one flow, better seen as a whole)
         self, make: Callable[[], Operation[R]], *, write: bool, repeatable: bool, direct: bool = False
     ) -> Drive[R]:
         """Run an operation in a transaction, again where that is harmless.
@@ -204,12 +241,16 @@ class NetworkEngine(ABC):
         deadline: float | None = None  # counted from the first loss: waiting for a lock is no reason to give up sooner
         conflicts = 0
         wait = 0.01
+        lost: list[Session] = []
         while True:
             connection: Any = None
             committing = direct
             operation = make()
             try:
                 connection = yield Take()
+                while lost:
+                    yield from self._end(connection, lost[-1])
+                    lost.pop()
                 if write:
                     yield Run(connection, self.begin, (), "count")
                 result = yield from self._steps(connection, operation)
@@ -223,6 +264,8 @@ class NetworkEngine(ABC):
                     self._lose(connection)
                     raise self._silent(committing) from error
                 if verdict is Verdict.LOST:
+                    if connection is not None and (write or direct):
+                        lost.append(Session(*self.opened(connection), time.monotonic()))
                     self._lose(connection)
                     if committing and not repeatable:
                         raise OutcomeUnknownError(
@@ -253,6 +296,20 @@ class NetworkEngine(ABC):
                 operation.close()
             yield Sleep(random.uniform(0, wait))  # noqa: S311  (no secret)
             wait = min(wait * 2, 0.5)
+
+    def _end(self, connection: Any, session: Session) -> Drive[None]:
+        """Have the session of a lost connection ended before its work is done again.
+
+        The server may not know of the loss. What was sent could then still take effect, after the second try and over later
+        writes, and locks would be held. Where the server does not let us, that risk remains.
+        """
+        deadline = time.monotonic() + self.ending_seconds
+        try:
+            while (yield from self.end(connection, session)) and time.monotonic() < deadline:
+                yield Sleep(0.01)
+        except self.driver_error as error:
+            if self.judge(error) is not Verdict.FAILED:
+                raise
 
     def _silent(self, committing: bool) -> StoreUnreachableError:
         said = f"the store {self.target} has not answered for {self.answer_seconds:.0f} s"

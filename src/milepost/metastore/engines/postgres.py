@@ -17,7 +17,7 @@ from milepost.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from milepost.metastore.engines.network import NetworkEngine, Run, Verdict
+from milepost.metastore.engines.network import Drive, NetworkEngine, Run, Session, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine
 from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
@@ -49,6 +49,10 @@ _NOW = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
 _MIGRATION_LOCK = 0x4D6C7053  # an advisory lock's number: "MlpS"
 
 _LOST_STATES = frozenset({"57P01", "57P02", "57P03", "57P05"})  # shut down, crashed, starting up, idle too long
+_END = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint AND usename = current_user "
+    "AND backend_start < clock_timestamp() - $2::bigint * interval '1 microsecond'"
+)
 _CONFLICT_STATES = frozenset({"40001", "40P01", "23505", "23503", "55P03"})
 # serialization, deadlock, somebody else inserted or deleted first, lock not available
 
@@ -130,6 +134,7 @@ class _Connection(psycopg.Connection[Any]):
     """A blocking connection whose statements do not wait for ever."""
 
     seconds = NetworkEngine.answer_seconds
+    session = (0, 0.0)
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for the server."""
@@ -140,6 +145,7 @@ class _AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for asynchronous calls."""
 
     seconds = NetworkEngine.answer_seconds
+    session = (0, 0.0)
 
     async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for the server."""
@@ -184,6 +190,7 @@ class PostgresEngine(AsyncNetworkEngine):
     def open(self) -> psycopg.Connection:
         """Open a blocking connection."""
         connection = _Connection.connect(**self._settings())
+        connection.session = (connection.info.backend_pid, time.monotonic())
         self.allow(connection, self.answer_seconds)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
@@ -192,6 +199,7 @@ class PostgresEngine(AsyncNetworkEngine):
         """Open an asynchronous connection."""
         settings = self._settings() | {"cursor_factory": psycopg.AsyncRawCursor}
         connection = await _AsyncConnection.connect(**settings)
+        connection.session = (connection.info.backend_pid, time.monotonic())
         self.allow(connection, self.answer_seconds)
         connection.adapters.register_dumper(int, Int8Dumper)
         return connection
@@ -213,6 +221,16 @@ class PostgresEngine(AsyncNetworkEngine):
     def allow(self, connection: Any, seconds: float) -> None:
         """Have statements on a connection wait so long for their answers."""
         connection.seconds = seconds
+
+    def opened(self, connection: Any) -> tuple[int, float]:
+        """Return the process of a connection's session and when it was opened."""
+        return getattr(connection, "raw", connection).session  # type: ignore[no-any-return]
+
+    def end(self, connection: Any, session: Session) -> Drive[bool]:
+        """Tell the server to end a session; whether there was one."""
+        # One that began after the loss is somebody else's, in a process of the same number.
+        ago = int((time.monotonic() - session.lost) * 1_000_000)
+        return bool((yield Run(connection, _END, (session.number, ago), "rows")))
 
     def drop_raw(self, connection: Any) -> None:
         """Close the socket."""
