@@ -44,7 +44,11 @@ def engines(database: Database) -> Iterator[list[Any]]:
         engine.close()
 
 
-def run(database: Database, engines: list[Any], seed: int, seen: Counter[str], only: Container[str] = ACTIONS) -> str | None:
+HERE = ACTIONS.keys() - {"intend", "keep_job"}
+"""Those two first ask the model what is stored, and here it is found out afterwards only."""
+
+
+def run(database: Database, engines: list[Any], seed: int, seen: Counter[str], only: Container[str] = HERE) -> str | None:
     """Run a seed; return what is wrong with it, or `None`."""
     rng = random.Random(seed)
     scripts = [script(rng, LENGTH, only) for _ in range(CLIENTS)]
@@ -78,7 +82,7 @@ def without_lock(engines: list[Any], name: str) -> None:
         engine.statements = {**engine.statements, name: dataclasses.replace(statement, text=text)}
 
 
-BROKEN: dict[str, Container[str]] = {"entry_lock": ("increment", "update"), "instance_share": ACTIONS}
+BROKEN: dict[str, Container[str]] = {"entry_lock": ("increment", "update"), "instance_share": HERE}
 """Statements, and actions that need their locks."""
 
 

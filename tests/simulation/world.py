@@ -185,11 +185,11 @@ class Engine(AsyncNetworkEngine):
             connection.execute("ROLLBACK")
         self._client.world.files.spare.append(connection)
 
-    def opened(self, connection: Any) -> tuple[int, float]:  # noqa: ARG002  (a session here has no number)
+    def opened(self, connection: Any) -> tuple[int, float]:
         """Return what nobody asks for."""
         return 0, 0.0
 
-    def end(self, connection: Any, session: Session) -> Drive[bool]:  # noqa: ARG002
+    def end(self, connection: Any, session: Session) -> Drive[bool]:
         """Do nothing: here a session ends with its connection."""
         yield from ()
         return False
