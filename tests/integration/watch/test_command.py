@@ -166,9 +166,7 @@ BLOCKING = FILES.replace(
 
 def test_a_trigger_that_blocks_the_event_loop_is_named_and_does_not_keep_the_watch_from_stopping(watching: Watching) -> None:
     """The line that blocks is shown; a signal, which the loop cannot answer, ends the process all the same."""
-    watching.write(
-        BLOCKING.replace("            time.sleep(", "            await asyncio.sleep(0.05)\n            time.sleep(")
-    )
+    watching.write(BLOCKING)
     watching.arrive("a.csv")
     process = watching.start(crash="pulse")
     watching.wait_states("success")
