@@ -104,6 +104,11 @@ def fill(store: Any, clock: ManualClock) -> None:
         for asset in opened:
             opened[asset].stage("wm ", scope.map_index, advance=True)
             opened[asset].stage("é\n", [scope.map_index, 2**70])
+    mapped = TaskScope("dag", "run", "é mapped")
+    store.instances.expand(mapped.dag_id, mapped.run_id, mapped.task_id, expansion="2 of é", length=2, item=lambda _: None)
+    for attempt in range(1, 13):
+        store.instances.open(mapped, attempt)
+        store.instances.finish(mapped, attempt, "failed", error=f"RuntimeError: é {attempt}\nof it")
     store.instances.open(GONE, 1, incarnation="i1 ")
     store.instances.open(GONE, 1, incarnation="i2")
     store.instances.delete_run("gone", "run")

@@ -85,6 +85,14 @@ FIELDS: dict[str, dict[str, Any]] = {
         "finished_at": _TIME_OR_NONE,
         "updated_at": _TIME,
     },
+    "expansion": {"dag_id": _ID, "run_id": _ID, "task_id": _ID, "expansion": _Text(1_000)},
+    "outcome": {
+        **_TASK,
+        "attempt": _Number(0),
+        "state": _Text(20),
+        "error": _Text(_LONG, optional=True),
+        "at": _TIME,
+    },
     "asset": {**_ASSET, "active": _Number(0, 1), "created_at": _TIME, "updated_at": _TIME},
     "reference": {**_ASSET, "dag_id": _ID, "direction": _Text(10)},
     "alias": {**_ASSET, "alias": _Name(MAX_ASSET_CHARS)},
@@ -150,7 +158,7 @@ _CHANGE = tuple(FIELDS["change"])
 _CHANGE_KEY = _CHANGE.index("key")
 _ORDER = {kind: place for place, kind in enumerate(FIELDS)}
 _KEY = {kind: list(FIELDS[kind]).index("key") for kind in ("task_entry", "asset_entry", "intent")}
-_OWNERS = {"task_entry": 4, "result": 4, "intent": 4, "instance": 4, "staged": 6}
+_OWNERS = {"expansion": 2, "outcome": 2, "task_entry": 4, "result": 4, "intent": 4, "instance": 4, "staged": 6}
 """Leading columns that name what a row belongs to, and that it cannot be without."""
 _RULES = {kind: tuple(rules.items()) for kind, rules in FIELDS.items()}
 
@@ -299,6 +307,8 @@ class Book:
             return None if self._add((kind, *row[:2])) else f"the {kind} {_named(kind, row)} is there twice"
         if kind == "instance":
             return self._instance(row)
+        if kind in ("expansion", "outcome"):
+            return self._of_run(row)
         if kind in ("reference", "alias", "deactivation"):
             return self._of_asset(row)
         if kind == "staged":
@@ -315,6 +325,13 @@ class Book:
             self.mark_damaged("instance", row)
             return OWNER_DAMAGED
         return None if self._add(("instance", *row[:4])) else f"the instance {_named('instance', row)} is there twice"
+
+    def _of_run(self, row: Row) -> str | None:
+        """Place a row that says something about a task of a run; there may be no instance of it."""
+        place = self._place_of(("run", *row[:2]))
+        if place is None:
+            return f"{_named('run', row)}, which it belongs to, does not come before it"
+        return OWNER_DAMAGED if place < 0 else self._in_order((place, *row[2:5]))
 
     def _of_asset(self, row: Row) -> str | None:
         """Place a row that says something about an asset."""

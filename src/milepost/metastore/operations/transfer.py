@@ -33,6 +33,8 @@ class _Page(NamedTuple):
 _PAGES = {
     "run": _Page("transfer_runs", (0,), 1),
     "instance": _Page("transfer_instances", (0,), 1),
+    "expansion": _Page("transfer_expansions", (0, ""), 2),
+    "outcome": _Page("transfer_outcomes", (0, "", -1, -1), 4),
     "asset": _Page("transfer_assets", (0,), 1),
     "reference": _Page("transfer_references", (0, "", ""), 3),
     "alias": _Page("transfer_aliases", (0, ""), 2),
@@ -88,6 +90,8 @@ def _task(row: Row) -> bytes:
 _INSERTS = {
     "run": "transfer_run",
     "instance": "transfer_instance",
+    "expansion": "transfer_expansion",
+    "outcome": "transfer_outcome",
     "asset": "transfer_asset",
     "reference": "transfer_reference",
     "alias": "transfer_alias",
@@ -102,6 +106,8 @@ _INSERTS = {
 _PREPARE: dict[str, Callable[[Row], Row]] = {
     "run": lambda row: (run_hash(*row[:2]), *row),
     "instance": lambda row: (_task(row), run_hash(*row[:2]), *row[2:]),
+    "expansion": lambda row: (run_hash(*row[:2]), *row[2:]),
+    "outcome": lambda row: (run_hash(*row[:2]), *row[2:]),
     "asset": lambda row: (asset_hash(*row[:2]), *row),
     "reference": lambda row: (asset_hash(*row[:2]), *row[2:]),
     "alias": lambda row: (asset_hash(*row[:2]), alias_hash(row[2]), row[2]),

@@ -192,3 +192,26 @@ VALUES {(
     (SELECT id FROM milepost.instances WHERE hash = :hash), (SELECT id FROM milepost.assets WHERE hash = :asset_hash),
     :key, :fence, :mode, :encoding, :version, :staged_at, :writer, :value
 )}
+
+-- transfer_expansions(run, task_id, limit)
+-- A page of expansions of mapped tasks.
+SELECT x.run, x.task_id, r.dag_id, r.run_id, x.task_id, x.expansion
+FROM milepost.expansions AS x JOIN milepost.runs AS r ON r.id = x.run
+WHERE (x.run, x.task_id) > (:run, :task_id) ORDER BY x.run, x.task_id LIMIT :limit
+
+-- transfer_outcomes(run, task_id, map_index, attempt, limit)
+-- A page of outcomes.
+SELECT o.run, o.task_id, o.map_index, o.attempt, r.dag_id, r.run_id, o.task_id, o.map_index, o.attempt, o.state, o.error, o.at
+FROM milepost.outcomes AS o JOIN milepost.runs AS r ON r.id = o.run
+WHERE (o.run, o.task_id, o.map_index, o.attempt) > (:run, :task_id, :map_index, :attempt)
+ORDER BY o.run, o.task_id, o.map_index, o.attempt LIMIT :limit
+
+-- transfer_expansion!(run_hash, task_id, expansion |)
+-- Record an expansion.
+INSERT INTO milepost.expansions (run, task_id, expansion)
+VALUES {((SELECT id FROM milepost.runs WHERE hash = :run_hash), :task_id, :expansion)}
+
+-- transfer_outcome!(run_hash, task_id, map_index, attempt, state, error, at |)
+-- Record an outcome.
+INSERT INTO milepost.outcomes (run, task_id, map_index, attempt, state, error, at)
+VALUES {((SELECT id FROM milepost.runs WHERE hash = :run_hash), :task_id, :map_index, :attempt, :state, :error, :at)}
