@@ -28,9 +28,8 @@ def main() -> None:
     log = milepost.Asset(f"log:{arguments.log.resolve()}")
 
     with milepost.connect() as store:
-        before = store.instances.get(SCOPE)
-        attempt = 1 if before is None else before.attempt + 1
-        state = store.instances.open(SCOPE, attempt, outlets=[log])["asset_store"]
+        opened = store.instances.open(SCOPE, outlets=[log])  # the next attempt
+        state, attempt = opened["asset_store"], opened["attempt"]
         cursor, counts = state.get("cursor", default=0), Counter(state.get("counts", default={}))
         start = cursor
         with arguments.log.open("rb") as file:

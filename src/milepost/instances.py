@@ -50,7 +50,7 @@ class Instances:
     def open(
         self,
         scope: TaskScope,
-        attempt: int,
+        attempt: int | None = None,
         *,
         incarnation: str | None = None,
         item: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ class Instances:
         Args:
             scope: The task instance.
             attempt: 1 or more. The same number again resumes it (a deferral, a message delivered twice); a higher one
-                supersedes.
+                supersedes. `None`: the next one. Two callers never get the same.
             incarnation: An opaque text that tells this run from an earlier one of the same id; `None`: the recorded one.
             item: The mapped arguments, `None` if not mapped. If a clear came between and they are no longer the same, the
                 instance starts empty and its old keys are archived, with a warning.
@@ -76,7 +76,8 @@ class Instances:
             options: Options of the task, recorded with the instance.
 
         Returns:
-            ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors}`` of this attempt.
+            ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors, "attempt": int}``: the stores of this
+            attempt, and its number.
 
         Raises:
             StaleAttemptError: A higher attempt was opened, this one was cleared, or the incarnation was replaced.
@@ -89,7 +90,7 @@ class Instances:
     async def aopen(
         self,
         scope: TaskScope,
-        attempt: int,
+        attempt: int | None = None,
         *,
         incarnation: str | None = None,
         item: Mapping[str, Any] | None = None,
@@ -105,7 +106,7 @@ class Instances:
     def _open(
         self,
         scope: TaskScope,
-        attempt: int,
+        attempt: int | None,
         incarnation: str | None,
         item: Mapping[str, Any] | None,
         item_name: str | None,
@@ -115,8 +116,7 @@ class Instances:
     ) -> calls.Open:
         return calls.Open(
             check_scope(scope),
-            check_attempt(attempt),
-            Writer.of_task(scope, attempt).encode(scope),
+            None if attempt is None else check_attempt(attempt),
             incarnation=check_incarnation(incarnation),
             item=self._fingerprint(scope, item),
             item_name=None if item_name is None else check_text(item_name, "item_name", 1_500),
@@ -155,28 +155,29 @@ class Instances:
                 writer,
                 instance_id=opened.instance_id,
                 fence=opened.fence,
-                attempt=call.attempt,
+                attempt=opened.attempt,
                 owner_id=owner_id,
             )
 
-        writer = Writer.of_task(call.scope, call.attempt).encode()
+        writer = Writer.of_task(call.scope, opened.attempt)
         found = {number: (name, uri) for number, name, uri in (*opened.inlets, *opened.outlets)}
         accessors = {
             number: AssetStoreAccessor(
                 self._metastore,
-                handle(AssetScope(number, *names), writer, number),
+                handle(AssetScope(number, *names), writer.encode(), number),
                 self._limit,
             )
             for number, names in found.items()
         }
         return {
             "task_store": TaskStoreAccessor(
-                self._metastore, handle(call.scope, call.writer, opened.instance_id), self._limit
+                self._metastore, handle(call.scope, writer.encode(call.scope), opened.instance_id), self._limit
             ),
             # The inlets as they were given, and those that aliases stand for.
             "asset_store": AssetStoreAccessors(
                 accessors, found, [*call.inlets, *(AssetScope(*row) for row in opened.inlets)], call.outlets
             ),
+            "attempt": opened.attempt,
         }
 
     def finish(

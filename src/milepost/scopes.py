@@ -138,7 +138,7 @@ class TaskScope:
 
     @property
     def hash(self) -> bytes:
-        """The 16 bytes under which the instance is unique."""
+        """The 16 bytes under which the instance is unique: the same in every process and every release."""
         return _digest("task", self.dag_id, self.run_id, self.task_id, str(self.map_index))
 
     def __str__(self) -> str:
@@ -179,6 +179,19 @@ class AssetScope:
             check_text(self.name, "asset name", MAX_ASSET_CHARS)
         if self.uri is not None:
             check_text(self.uri, "asset URI", MAX_ASSET_CHARS)
+
+    @property
+    def hash(self) -> bytes:
+        """The 16 bytes under which the asset is unique in its database, by its number: names can be added later.
+
+        The same in every process and every release; never that of a task instance.
+
+        Raises:
+            ValueError: The scope has no ``asset_id``. Those that a backend gets always have one.
+        """
+        if self.asset_id is None:
+            raise InvalidKeyError(f"asset {self} has a hash only with its asset_id")
+        return _digest("asset", str(self.asset_id))
 
     def __str__(self) -> str:
         if self.name is not None and self.uri is not None and self.name != self.uri:

@@ -18,7 +18,6 @@ from milepost import (
     ManualClock,
     StaleAttemptError,
     TaskScope,
-    Writer,
     calls,
     connect,
 )
@@ -337,7 +336,7 @@ def test_set_many_of_a_subclass_is_one_transaction(open_with: Open) -> None:
         return own(*args)
 
     def real_open(attempt: int) -> Any:
-        return calls.Open(SCOPE, attempt, Writer.of_task(SCOPE, attempt).encode(SCOPE))
+        return calls.Open(SCOPE, attempt)
 
     backend._put = overtaken
     with pytest.raises(StaleAttemptError):

@@ -103,9 +103,11 @@ def test_attempts_count_from_one(store: Any, attempt: int) -> None:
     for call in (store.instances.open, lambda scope, n: store.instances.finish(scope, n, "failed")):
         with pytest.raises(ValueError, match="attempt"):
             call(SCOPE, attempt)
-        for wrong in (1.0, True, "1", None):
+        for wrong in (1.0, True, "1"):
             with pytest.raises(TypeError, match="attempt"):
                 call(SCOPE, wrong)
+    with pytest.raises(TypeError, match="attempt"):
+        store.instances.finish(SCOPE, None, "failed")
     assert store.instances.get(SCOPE) is None
 
 
@@ -120,6 +122,35 @@ def test_attempts_go_on_after_a_clear(store: Any) -> None:
     store.instances.open(SCOPE, 4)
     record = store.instances.get(SCOPE)
     assert (record.state, record.attempt) == ("running", 4)
+
+
+def test_open_without_a_number_draws_the_next(store: Any) -> None:
+    """`open` without an attempt opens the next one and says which: after an open, an end, a clear and a new incarnation."""
+    first = store.instances.open(SCOPE)
+    assert (first["attempt"], store.instances.get(SCOPE).attempt) == (1, 1)
+    first["task_store"].set("k", 1)
+    second = store.instances.open(SCOPE)
+    assert second["attempt"] == 2
+    with pytest.raises(StaleAttemptError):
+        first["task_store"].set("k", 2)
+    assert second["task_store"].entry("k").writer.attempt == 1
+    second["task_store"].set("k", 2)
+    assert second["task_store"].entry("k").writer.attempt == 2
+    store.instances.finish(SCOPE, 2, "success")
+    assert store.instances.open(SCOPE, None)["attempt"] == 3
+    store.instances.clear(SCOPE)
+    assert store.instances.open(SCOPE)["attempt"] == 4
+    assert store.instances.open(SCOPE, 10)["attempt"] == 10
+    again = store.instances.open(SCOPE, incarnation="second")
+    assert (again["attempt"], again["task_store"].keys()) == (1, [])
+
+
+def test_after_the_last_number_there_is_no_next(store: Any) -> None:
+    """Numbers end at 2**31-1: `open` without one is then one clear error, and the attempt goes on."""
+    last = store.instances.open(SCOPE, 2**31 - 1)["task_store"]
+    with pytest.raises(ValueError, match="no next attempt"):
+        store.instances.open(SCOPE)
+    last.set("k", 1)
 
 
 def test_incarnations_replaced_are_stale_for_good(store: Any) -> None:

@@ -82,7 +82,7 @@ def test_cron_job_that_was_overtaken_is_refused(shell: Shell, store: milepost.St
     write_log(log, 3)
     asset = milepost.Asset(f"log:{log}")
     scope = milepost.TaskScope("status_codes", "cron", "count")
-    hung = store.instances.open(scope, 1, outlets=[asset])["asset_store"]
+    hung = store.instances.open(scope, outlets=[asset])["asset_store"]
     shell.python(EXAMPLES / "cron_job.py", log)
     with pytest.raises(milepost.StaleAttemptError, match="no longer current"):
         hung.set("cursor", 0)

@@ -130,3 +130,22 @@ def test_killed_around_success(start: Callable[..., Child], target: str) -> None
             assert (len(keys) == 15) == (record.state == "success"), (record, keys)
             assert len(keys) in (0, 15)
             store.asset_store(ASSET).clear()
+
+
+def test_two_processes_that_open_the_next_attempt_together(start: Callable[..., Child], target: str) -> None:
+    """No number is drawn twice, the later one wins, and the next write of the other is refused."""
+    milepost.connect(target).close()
+    pair = [start("asset_clients", target, "drawn", name, 0) for name in ("a", "b")]
+    for child in pair:
+        child.expect("ready")
+    for turn in range(20):
+        for child in pair:
+            child.say("open")
+        numbers = [int(child.line()) for child in pair]
+        assert sorted(numbers) == [2 * turn + 1, 2 * turn + 2]
+        for child in pair:
+            child.say("write")
+        newer = numbers.index(max(numbers))
+        assert [child.line() for child in pair] == ["written" if number == newer else "stale" for number in range(2)]
+        with milepost.connect(target) as store:
+            assert store.task_store(SCOPE).get("winner") == "ab"[newer]

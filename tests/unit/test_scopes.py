@@ -101,6 +101,17 @@ def test_hashes_of_look_alikes_differ() -> None:
     runs = list(product(parts, repeat=2))
     assert len({run_hash(*run) for run in runs}) == len(runs)
     assert len(scopes[0].hash) == 16
+    assets = [AssetScope(number, name) for number in (1, 11, 111) for name in (None, "a", "1")]
+    assert len({asset.hash for asset in assets}) == 3
+    assert {asset.hash for asset in assets}.isdisjoint(scope.hash for scope in scopes)
+
+
+def test_hashes_stay_as_they_are() -> None:
+    """Rows and users' own backends hold hashes, so no release may change them; an asset without a number has none."""
+    assert TaskScope("d", "r", "t", 3).hash.hex() == "9a7a8f27c3e8d219ce5c60ee0e92d70b"
+    assert AssetScope(7, "a", "b").hash.hex() == "4407e66d869474473772b81dcbf21d66"
+    with pytest.raises(InvalidKeyError, match="asset_id"):
+        AssetScope(name="a").hash  # noqa: B018
 
 
 def test_task_scope_is_a_value() -> None:

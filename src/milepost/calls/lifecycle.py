@@ -41,6 +41,7 @@ class Opened:
 
     instance_id: int
     fence: int
+    attempt: int
     inlets: list[tuple[int, str, str]]
     """Number, name and URI of each; references to assets that nobody has declared are left out, here and among outlets."""
     outlets: list[tuple[int, str, str]]
@@ -55,8 +56,7 @@ class Open(Call[Opened]):
 
     Args:
         scope: The task instance.
-        attempt: At least 1.
-        writer: Who opens it, as rows hold it.
+        attempt: At least 1; `None`: the one after the newest, drawn in the transaction.
         incarnation: See SPEC; `None` means the recorded one.
         item: The fingerprint of the mapped item, or `None` for no guard.
         item_name: A name of the item for people.
@@ -70,8 +70,7 @@ class Open(Call[Opened]):
     """
 
     scope: TaskScope
-    attempt: int
-    writer: str
+    attempt: int | None = None
     incarnation: str | None = None
     item: str | None = None
     item_name: str | None = None

@@ -77,8 +77,8 @@ class BackendMetastore(Metastore):
             import logging
 
             logging.getLogger("milepost").warning(
-                "the backend %s keeps the entries: no fence in the write itself, no versions, no history, no expiry on "
-                "read; calls that need those raise an error",
+                "the backend %s keeps the entries: no fence in the write itself, no versions, no history, and expiry on "
+                "read only as far as its get() sees to it; calls that need those raise an error",
                 self.name,
                 extra={"action": "backend", "backend": self.name},
             )
@@ -146,7 +146,7 @@ class BackendMetastore(Metastore):
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
         raise BackendUnsupportedError(
-            f"the backend {self.name} cannot do {_METHODS.get(type(call), type(call).__name__)}: it has no versions, "
+            f"the backend {self.name} cannot do {_METHODS[type(call)]}: it has no versions, "
             "history, touch or earlier runs; use get, set, delete and clear, or the metastore as backend"
         )
 

@@ -111,13 +111,8 @@ def _foreign(claims: Claims) -> ForbiddenError:
 
 
 def _permit_open(claims: Claims, call: calls.Open) -> None:
-    asked = (call.scope, call.attempt, call.incarnation, call.writer)
-    own = (
-        claims.scope,
-        claims.attempt,
-        claims.incarnation,
-        Writer.of_task(claims.scope, claims.attempt).encode(claims.scope),
-    )
+    asked = (call.scope, call.attempt, call.incarnation)
+    own = (claims.scope, claims.attempt, claims.incarnation)
     declared = (
         set(call.inlets) <= set(claims.inlets)
         and set(call.outlets) <= set(claims.outlets)

@@ -1,7 +1,7 @@
 """A client that works on one asset. Usage: asset_clients.py URL KIND NAME COUNT.
 
 Kinds: advance (starts at a line on stdin; one JSON line for each call: [begin, end, value, result]), staged (stages, says so
-and waits), finished (stages, succeeds, says so and waits).
+and waits), finished (stages, succeeds, says so and waits), drawn (opens the next attempt, or writes, at each line on stdin).
 """
 
 import json
@@ -63,10 +63,25 @@ def finished(store: milepost.Store, name: str, count: str) -> None:
     sys.stdin.readline()
 
 
+def drawn(store: milepost.Store, name: str, count: str) -> None:
+    """Open the next attempt at each line and say which; at the line ``write``, write as the last of them."""
+    print("ready", flush=True)
+    for line in iter(sys.stdin.readline, ""):
+        if line.rstrip() == "open":
+            opened = store.instances.open(SCOPE)
+            print(opened["attempt"], flush=True)
+            continue
+        try:
+            opened["task_store"].set("winner", name)
+            print("written", flush=True)
+        except milepost.StaleAttemptError:
+            print("stale", flush=True)
+
+
 def main(url: str, kind: str, name: str, count: str) -> None:
     """Run one kind."""
     with milepost.connect(url) as store:
-        {"advance": advance, "staged": staged, "finished": finished}[kind](store, name, count)
+        {"advance": advance, "staged": staged, "finished": finished, "drawn": drawn}[kind](store, name, count)
 
 
 main(*sys.argv[1:])

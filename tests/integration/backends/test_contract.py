@@ -46,9 +46,6 @@ class TestNeverExpires(BackendContract):
 
 
 class TestDocumentedBackend(BackendContract):
-    # What the page says that its example does not do.
-    test_clear_of_all_map_indices = test_expiry_is_taken = test_writers_at_once = None  # type: ignore[assignment]
-
     @pytest.fixture
     def backend(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BaseStateBackend:
         """The backend that the documentation shows."""

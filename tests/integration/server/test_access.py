@@ -128,7 +128,7 @@ def test_s27_a_finished_task(behind: Store, worker: MakeWorker, ask: Ask) -> Non
     for token in (mine.token, mine.first_token):
         assert ask("/execution/v1/renew", credential=token).status == 403
     for token in (mine.token, mine.first_token):
-        opening = calls.Open(OWN, 1, "task:1")
+        opening = calls.Open(OWN, 1)
         assert ask("/execution/v1/call", dump_call(opening), credential=token).status == 403
     result = calls.PutResult(OWN, 1, "1")
     assert ask("/execution/v1/call", dump_call(result), credential=mine.token).status == 403
@@ -154,11 +154,12 @@ def test_s27_declared_assets_only(behind: Store, worker: MakeWorker, ask: Ask) -
             assert ask("/execution/v1/call", dump_call(call), credential=mine.token).status == 403
     declared = AssetScope(name="orders", uri="orders")
     for opening in (
-        calls.Open(OWN, 1, "task:1", inlets=[declared, AssetScope(name="secret")]),
-        calls.Open(OWN, 1, "task:1", inlets=[declared], outlets=[declared]),
-        calls.Open(OWN, 1, "task:1", inlet_aliases=["everything"]),
-        calls.Open(OWN, 1, "task:1", incarnation="other"),
-        calls.Open(OWN, 2, "task:2"),
+        calls.Open(OWN, 1, inlets=[declared, AssetScope(name="secret")]),
+        calls.Open(OWN, 1, inlets=[declared], outlets=[declared]),
+        calls.Open(OWN, 1, inlet_aliases=["everything"]),
+        calls.Open(OWN, 1, incarnation="other"),
+        calls.Open(OWN, 2),
+        calls.Open(OWN),
     ):
         assert ask("/execution/v1/call", dump_call(opening), credential=mine.token).status == 403
     assert behind.asset_store(Asset("secret")).items() == [("k", "theirs")]

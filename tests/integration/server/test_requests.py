@@ -175,7 +175,7 @@ EXAMPLES = [
     calls.Put(HANDLES[1], [Item("k", "[1]", 0, "v")], 5),
     calls.Increment(HANDLE, "k", 2**70, "v"),
     calls.Increment(HANDLE, "k", 0.1, "v"),
-    calls.Open(SCOPE, 1, "task:1", inlets=[AssetScope(name="a", uri="b")]),
+    calls.Open(SCOPE, 1, inlets=[AssetScope(name="a", uri="b")]),
     calls.BeginRun("d", "r", "me", 30.0),
 ]
 

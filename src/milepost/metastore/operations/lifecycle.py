@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from milepost import calls
 from milepost.calls import new_version
 from milepost.entry import Writer
-from milepost.errors import ArchiveNotFoundError, InstanceStateError, RunNotFoundError, StaleAttemptError
+from milepost.errors import ArchiveNotFoundError, InstanceStateError, InvalidValueError, RunNotFoundError, StaleAttemptError
 from milepost.metastore.operations.assets import find_all
 from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
 from milepost.metastore.operations.instances import unknown
@@ -20,6 +20,7 @@ from milepost.scopes import TaskScope, run_hash
 __all__ = ["clear", "delete_run", "expand", "finish", "open_attempt", "restore"]
 
 _OPEN = ("running", "up_for_retry", "deferred")
+_MAX_ATTEMPT = 2**31 - 1
 _BY_KEY = ("clear_keys", "delete", "restore_keys")
 """Causes of archives that hold single keys rather than the whole state of an instance."""
 
@@ -62,14 +63,18 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
         yield from new_instance(call.scope, run)
         instance = yield from _load(call.scope)
         assert instance is not None
-    if call.attempt < instance.attempt or call.attempt <= instance.cleared_attempt:
-        raise _stale(call.scope, call.attempt, instance)
-    fresh = call.attempt > instance.attempt
+    attempt = instance.attempt + 1 if call.attempt is None else call.attempt
+    if attempt < instance.attempt or attempt <= instance.cleared_attempt:
+        raise _stale(call.scope, attempt, instance)
+    if attempt > _MAX_ATTEMPT:
+        raise InvalidValueError(f"{call.scope} has no next attempt: {instance.attempt} is the last number there is")
+    fresh = attempt > instance.attempt
     fence, item, warning = instance.fence, instance.item, None
     if fresh:
         fence += 1
         if _item_changed(instance, call.item):
-            count = yield from set_aside(instance.id, call.scope, "item_changed", call.writer)
+            writer = Writer.of_task(call.scope, attempt).encode(call.scope)
+            count = yield from set_aside(instance.id, call.scope, "item_changed", writer)
             discarded.append(call.scope)
             if count:
                 warning = f"{call.scope} now stands for another item: {count} keys of the earlier one were set aside"
@@ -84,7 +89,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
         (
             instance.id,
             fence,
-            call.attempt,
+            attempt,
             int(fresh),
             item,
             call.item_name,
@@ -96,7 +101,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     inlets, outlets = ([found[one] for one in scopes if one in found] for scopes in (call.inlets, call.outlets))
     for alias in call.inlet_aliases:
         inlets += yield "assets_of_alias", (alias_hash(alias),)
-    return calls.Opened(instance.id, fence, inlets, outlets, warning, discarded)
+    return calls.Opened(instance.id, fence, attempt, inlets, outlets, warning, discarded)
 
 
 def _item_changed(instance: _Instance, item: str | None) -> bool:
@@ -188,7 +193,7 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
         yield "incarnation_replace", (hash_, recorded)
     ((opened,),) = yield "run_was_opened", (run,)
     if recorded is not None or opened:
-        writer = Writer.of_task(scope, call.attempt)
+        writer = Writer.of_task(scope, call.attempt or 1)  # attempts count anew
         # Attempts of the earlier run may still be alive: none of its instances keeps its state or its fence.
         for number, task_id, map_index, _ in (yield "instances_of_run", (run,)):
             sibling = readable_scope(scope.dag_id, scope.run_id, task_id, map_index)
