@@ -70,6 +70,8 @@ from milepost.retention import NEVER_EXPIRE
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 from milepost.store import Store, aconnect, connect
+from milepost.token_records import TokenRecord
+from milepost.tokens import NewToken, Tokens
 
 __version__ = "0.1.0.dev0"
 
@@ -77,8 +79,6 @@ BaseStoreBackend = BaseStateBackend
 """Another name of `BaseStateBackend`."""
 
 __all__ = [
-    "NEVER_EXPIRE",
-    "NOT_FOUND",
     "AccessError",
     "Archive",
     "ArchiveNotFoundError",
@@ -122,6 +122,9 @@ __all__ = [
     "MetastoreStateBackend",
     "MilepostError",
     "MissingDependencyError",
+    "NEVER_EXPIRE",
+    "NOT_FOUND",
+    "NewToken",
     "NotFoundError",
     "Outcome",
     "OutcomeUnknownError",
@@ -146,6 +149,8 @@ __all__ = [
     "TaskOptions",
     "TaskScope",
     "TaskStoreAccessor",
+    "TokenRecord",
+    "Tokens",
     "TransferReport",
     "UnsupportedTypeError",
     "ValueTooLargeError",

@@ -23,6 +23,7 @@ from milepost.program import Program, arun, run
 from milepost.registry import Assets
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
+from milepost.tokens import Tokens
 
 if TYPE_CHECKING:  # it would make every start slower
     from milepost.metastore.engines.network import NetworkEngine
@@ -238,6 +239,7 @@ class Store:
         instances: The life of task instances.
         runs: Runs and the results of their tasks.
         assets: Which assets there are, and who refers to them.
+        tokens: Tokens that open the REST API of a server.
         settings: The settings in force.
 
     .. versionadded:: 0.1
@@ -250,6 +252,7 @@ class Store:
         self.instances = Instances(metastore, writer, settings.max_value_bytes)
         self.runs = Runs(metastore)
         self.assets = Assets(metastore, writer)
+        self.tokens = Tokens(metastore, writer)
 
     def __repr__(self) -> str:
         return f"<Store {self.settings!r}>"

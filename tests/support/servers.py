@@ -38,6 +38,7 @@ TABLES = (
     "changes",
     "results",
     "leases",
+    "tokens",
     "replaced_incarnations",
     "instances",
     "assets",

@@ -17,7 +17,7 @@ from milepost.retention import Retention
 from milepost.scopes import AssetScope, TaskScope, check_key, check_text
 from milepost.values import JSONValue, decode, encode
 
-__all__ = ["Accessor", "Reader"]
+__all__ = ["Accessor", "Reader", "read_row"]
 
 _UPDATE_TRIES = 10_000
 
@@ -98,20 +98,10 @@ class Reader:
     def _entry(self, row: Stored | None) -> Entry | None:
         if row is None:
             return None
-        own = self.scope if isinstance(self.scope, TaskScope) else None
-        value = _value(row.key, row.value, row.encoding)
-        if fault := _fault(row, own, set()):
-            raise DamagedEntryError(_shown(row.key), fault)
-        return Entry(
-            key=row.key,
-            value=value,
-            version=row.version,
-            created_at=from_micros(row.created_at),
-            updated_at=from_micros(row.updated_at),
-            expires_at=None if row.expires_at is None else from_micros(row.expires_at),
-            never_expires=row.expires_at is None and row.default_day is None,
-            writer=Writer.decode(row.writer, own),
-        )
+        entry = read_row(row, self.scope if isinstance(self.scope, TaskScope) else None)
+        if isinstance(entry, DamagedValue):
+            raise DamagedEntryError(entry.key, entry.reason)
+        return entry
 
     def __contains__(self, key: object) -> bool:
         return self._metastore.call(calls.Get(self._handle, check_key(key))) is not None
@@ -334,6 +324,31 @@ def _fault(row: Stored, own: TaskScope | None, writers: set[Any]) -> str | None:
             return "its writer cannot be read"
         writers.add(writer)
     return None
+
+
+def read_row(row: Stored, own: TaskScope | None) -> Entry | DamagedValue:
+    """Return the entry that a row is, or what stands for it in lists.
+
+    Args:
+        row: The row.
+        own: The task instance that it belongs to; `None`: an asset's.
+    """
+    try:
+        value = _value(row.key, row.value, row.encoding)
+    except DamagedEntryError as error:
+        return DamagedValue(_shown(row.key), error.reason)
+    if fault := _fault(row, own, set()):
+        return DamagedValue(_shown(row.key), fault)
+    return Entry(
+        key=row.key,
+        value=value,
+        version=row.version,
+        created_at=from_micros(row.created_at),
+        updated_at=from_micros(row.updated_at),
+        expires_at=None if row.expires_at is None else from_micros(row.expires_at),
+        never_expires=row.expires_at is None and row.default_day is None,
+        writer=Writer.decode(row.writer, own),
+    )
 
 
 def _present(wanted: list[str], rows: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:

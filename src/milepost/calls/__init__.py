@@ -39,6 +39,7 @@ from milepost.calls.base import (
     Stored,
     new_version,
 )
+from milepost.calls.editing import DeleteIf, Edit, EntryPage, InstancePage, Page, PageRow, RunPage, RunRow
 from milepost.calls.entries import (
     Clear,
     Count,
@@ -76,6 +77,7 @@ from milepost.calls.lifecycle import (
     Restore,
 )
 from milepost.calls.submissions import Intend, KeepJob, ReadIntent
+from milepost.calls.tokens import CreateToken, FindToken, ListTokens, NoteToken, RevokeToken
 from milepost.calls.upkeep import (
     Collect,
     CollectBackend,
@@ -158,4 +160,17 @@ __all__ = [
     "TakeLease",
     "Touch",
     "new_version",
+    "DeleteIf",
+    "Edit",
+    "EntryPage",
+    "InstancePage",
+    "Page",
+    "PageRow",
+    "RunPage",
+    "RunRow",
+    "CreateToken",
+    "FindToken",
+    "ListTokens",
+    "NoteToken",
+    "RevokeToken",
 ]

@@ -20,6 +20,7 @@ from milepost.cli import (
     runs,
     serve,
     task_store,
+    tokens,
     transfer,
     watch,
 )
@@ -64,6 +65,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(task_store.app, name="task-store")
 app.add_typer(asset_store.app, name="asset-store")
 app.add_typer(assets.app, name="assets")
+app.add_typer(tokens.app, name="tokens")
 maintenance.register(app)
 transfer.register(app)
 configuration.register(app)

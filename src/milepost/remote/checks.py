@@ -11,6 +11,7 @@ from milepost.entry import Writer
 from milepost.errors import InvalidValueError, ValueTooLargeError
 from milepost.retention import NEVER
 from milepost.scopes import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, check_key, check_text
+from milepost.token_records import ROLES
 from milepost.values import encode, loads_strict
 
 __all__ = ["CHECKS", "check_json"]
@@ -87,6 +88,12 @@ def _rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return rows
 
 
+def _role(role: str) -> str:
+    if role not in ROLES:
+        raise InvalidValueError(f"a role is one of {', '.join(ROLES)}")
+    return role
+
+
 CHECKS: Final[dict[str, Check]] = {
     "key": check_key,
     "keys": _keys,
@@ -108,6 +115,10 @@ CHECKS: Final[dict[str, Check]] = {
     "what": _text("what", MAX_ID_CHARS),
     "kind": _text("kind", MAX_ID_CHARS),
     "rows": _rows,
+    "role": _role,
+    "digest": _text("digest", 64),
+    "expires_at": _between("expires_at", 0, MAX_MICROS),
+    "offset": _between("offset", 0, _MOST),
     "writer": _writer,
     "retention": _retention,
     "ttl": _between("ttl", 0.001, _YEAR_SECONDS),

@@ -77,6 +77,16 @@ BY_SECRET: Final[Kinds] = frozenset(
         calls.Holdings,
         calls.ExportRows,
         calls.ImportRows,
+        calls.EntryPage,
+        calls.Edit,
+        calls.DeleteIf,
+        calls.RunPage,
+        calls.InstancePage,
+        calls.CreateToken,
+        calls.FindToken,
+        calls.ListTokens,
+        calls.RevokeToken,
+        calls.NoteToken,
     }
 )
 """What no token opens."""

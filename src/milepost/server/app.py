@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from milepost import calls
 from milepost.errors import MilepostError
@@ -20,6 +20,7 @@ from milepost.server.execution import Execution, problem
 from milepost.server.limits import Limits
 from milepost.server.metrics import Metrics
 from milepost.server.openapi import document
+from milepost.server.rest import create_rest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -85,6 +86,7 @@ def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", show_metrics),
+            Mount("/api/v2", create_rest(store)),
         ],
         exception_handlers={MilepostError: _problem, HTTPException: _http_problem, Exception: _unexpected},
         lifespan=lifespan,

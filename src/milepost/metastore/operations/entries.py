@@ -29,6 +29,7 @@ __all__ = [
     "get",
     "get_many",
     "increment",
+    "insert",
     "items",
     "keys",
     "log",
@@ -189,7 +190,7 @@ def put_directly(call: calls.Put, _: Environment) -> Operation[tuple[None] | Non
     return (None,) if done else None
 
 
-def _insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:
+def insert(handle: Handle, owner: int, item: Item, retention: Retention, environment: Environment) -> Operation[bool]:
     """Write one item only if its key is absent; whether it was.
 
     The log comes first, as it looks at what is there. Where it is written, other writers are kept out already, so a write
@@ -213,7 +214,7 @@ def put_default(call: calls.PutDefault, environment: Environment) -> Operation[t
         rows = yield "entry_lock", (owner, call.item.key)
         if rows:
             return rows[0][:2]  # type: ignore[no-any-return]
-        if (yield from _insert(call.handle, owner, call.item, call.retention, environment)):
+        if (yield from insert(call.handle, owner, call.item, call.retention, environment)):
             return call.item.text, call.item.encoding
 
 
@@ -227,7 +228,7 @@ def put_if(call: calls.PutIf, environment: Environment) -> Operation[None]:
         if found is not None:
             yield from write(handle, owner, call.item, call.retention, environment, replace=call.keep_expiry)
             return
-        if (yield from _insert(handle, owner, call.item, call.retention, environment)):
+        if (yield from insert(handle, owner, call.item, call.retention, environment)):
             return
     raise VersionConflictError(
         f"{key!r} of {handle.scope} "
@@ -248,7 +249,7 @@ def increment(call: calls.Increment, environment: Environment) -> Operation[int 
         if rows:
             yield from write(call.handle, owner, item, None, environment, replace=True)
             return new
-        if (yield from _insert(call.handle, owner, item, None, environment)):
+        if (yield from insert(call.handle, owner, item, None, environment)):
             return new
 
 

@@ -1,0 +1,7 @@
+"""The public REST API, ``/api/v2``: for people and tools. Wire-compatible with that of Airflow 3.3 where Airflow has a route."""
+
+from __future__ import annotations
+
+from milepost.server.rest.app import create_rest
+
+__all__ = ["create_rest"]

@@ -1,0 +1,100 @@
+"""The application of the REST API: routes, errors, the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from milepost import __version__
+from milepost.errors import InvalidValueError, MilepostError
+from milepost.server.rest import asset_state, runs, task_state
+from milepost.server.rest.access import TokenAuth
+from milepost.server.rest.answers import problem, refusal
+from milepost.server.rest.paths import Front
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from milepost.store import Store
+
+__all__ = ["create_rest"]
+
+
+def create_rest(store: Store) -> ASGIApp:
+    """Return the application of the REST API, to be mounted at ``/api/v2``.
+
+    Args:
+        store: The store that is served.
+    """
+    parameters: dict[tuple[str, str], dict[str, bool]] = {}
+
+    def strict(request: Request) -> None:
+        """Refuse what a route does not know, so that a mistyped name does not widen what is deleted."""
+        if not parameters:
+            parameters.update(_parameters(app.openapi()))
+        known = parameters[request.scope["route"].path_format, request.method.lower()]
+        for name in request.query_params:
+            if name not in known:
+                raise InvalidValueError(f"unknown query parameter {name[:60]!r}; known: {', '.join(sorted(known)) or 'none'}")
+            if not known[name] and len(request.query_params.getlist(name)) > 1:
+                raise InvalidValueError(f"the query parameter {name!r} is there more than once")
+
+    app = FastAPI(
+        title="Milepost",
+        version=__version__,
+        summary="The task store and the asset store for data pipelines.",
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(strict)],
+        exception_handlers={
+            MilepostError: _problem,
+            RequestValidationError: _invalid,
+            HTTPException: _http_problem,
+            Exception: _unexpected,
+        },
+    )
+    for module in (task_state, asset_state, runs):
+        app.include_router(module.router(store))
+    return Front(app, TokenAuth(store.metastore))
+
+
+def _parameters(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return, by path and method, the query parameters of each route and whether they may be repeated."""
+    found: dict[tuple[str, str], dict[str, bool]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            given = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
+            found[path, method] = {one["name"]: "array" in str(one["schema"]) for one in given}
+    return found
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MilepostError)
+    conditional = "if-match" in request.headers or "if-none-match" in request.headers
+    return problem(error, conditional=conditional)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """Answer to a parameter that is wrong: as FastAPI does, without what was sent."""
+    assert isinstance(error, RequestValidationError)
+    detail = [{"loc": list(one["loc"]), "msg": one["msg"], "type": one["type"]} for one in error.errors()]
+    message = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in detail)
+    return refusal(422, "InvalidValueError", message, detail)
+
+
+async def _http_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    name = {404: "NotFoundError", 405: "MethodNotAllowed"}.get(error.status_code, "HTTPError")
+    message = "there is no such path" if error.status_code == 404 else str(error.detail)
+    return refusal(error.status_code, name, message, None, dict(error.headers or {}))
+
+
+async def _unexpected(_: Request, error: Exception) -> Response:
+    """Answer to what is our fault; it is raised again, and the server logs it with its traceback."""
+    return refusal(500, "InternalError", f"the server failed ({type(error).__name__}); its log says more")
