@@ -79,6 +79,8 @@ BaseStoreBackend = BaseStateBackend
 """Another name of `BaseStateBackend`."""
 
 __all__ = [
+    "NEVER_EXPIRE",
+    "NOT_FOUND",
     "AccessError",
     "Archive",
     "ArchiveNotFoundError",
@@ -122,8 +124,6 @@ __all__ = [
     "MetastoreStateBackend",
     "MilepostError",
     "MissingDependencyError",
-    "NEVER_EXPIRE",
-    "NOT_FOUND",
     "NewToken",
     "NotFoundError",
     "Outcome",

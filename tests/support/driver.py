@@ -18,6 +18,7 @@ from milepost.instances import Instances
 from milepost.registry import Assets
 from milepost.runs import Runs
 from milepost.store import Store
+from milepost.tokens import Tokens
 
 __all__ = ["Loops", "Twin", "drive"]
 
@@ -31,6 +32,7 @@ _DRIVEN = (
     Runs,
     Store,
     TaskStoreAccessor,
+    Tokens,
 )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from milepost.cli.common import AsJson, Url, data, open_store, plain, say, show, table, when
-from milepost.token_records import ROLES
+from milepost.token_records import ROLES, Role
 
 __all__ = ["app"]
 
@@ -26,7 +26,8 @@ def _role(text: str) -> str:
 def create(
     name: Name,
     role: Annotated[
-        str, typer.Option("--role", parser=_role, metavar="|".join(ROLES), help="What it may do; see `docs/reference/rest.md`.")
+        str,
+        typer.Option("--role", parser=_role, metavar="|".join(ROLES), help="What it may do."),
     ],
     url: Url = None,
     as_json: AsJson = False,
@@ -36,7 +37,7 @@ def create(
     Example: milepost tokens create grafana --role viewer
     """
     with open_store(url, create=True) as store:
-        made = store.tokens.create(name, role=role)  # type: ignore[arg-type]  (checked)
+        made = store.tokens.create(name, role=cast("Role", role))
     if as_json:
         show({"token": made.token, **data(made.record)})
     else:

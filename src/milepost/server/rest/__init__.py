@@ -1,4 +1,4 @@
-"""The public REST API, ``/api/v2``: for people and tools. Wire-compatible with that of Airflow 3.3 where Airflow has a route."""
+"""The public REST API, ``/api/v2``, for people and tools; wire-compatible with Airflow 3.3 where that has a route."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Request, Security, params
 from fastapi.security import HTTPBearer
 
 from milepost import calls
@@ -93,11 +93,11 @@ def writer_of(request: Request) -> Writer:
     return Writer("api", user=token_of(request).name)
 
 
-def needs(role: Role) -> list[object]:
+def needs(role: Role) -> list[params.Depends]:
     """Return what makes a route ask for a role."""
     least = ROLES.index(role)
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         own = token_of(request)
         if ROLES.index(own.role) < least:
             raise ForbiddenError(f"this needs the role {role}; the token {own.name!r} has the role {own.role}")

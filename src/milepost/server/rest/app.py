@@ -32,14 +32,16 @@ def create_rest(store: Store) -> ASGIApp:
     """
     parameters: dict[tuple[str, str], dict[str, bool]] = {}
 
-    def strict(request: Request) -> None:
+    async def strict(request: Request) -> None:
         """Refuse what a route does not know, so that a mistyped name does not widen what is deleted."""
         if not parameters:
             parameters.update(_parameters(app.openapi()))
         known = parameters[request.scope["route"].path_format, request.method.lower()]
         for name in request.query_params:
             if name not in known:
-                raise InvalidValueError(f"unknown query parameter {name[:60]!r}; known: {', '.join(sorted(known)) or 'none'}")
+                raise InvalidValueError(
+                    f"unknown query parameter {name[:60]!r}; known: {', '.join(sorted(known)) or 'none'}"
+                )
             if not known[name] and len(request.query_params.getlist(name)) > 1:
                 raise InvalidValueError(f"the query parameter {name!r} is there more than once")
 
@@ -59,6 +61,7 @@ def create_rest(store: Store) -> ASGIApp:
             Exception: _unexpected,
         },
     )
+    app.state.store = store
     for module in (task_state, asset_state, runs):
         app.include_router(module.router(store))
     return Front(app, TokenAuth(store.metastore))

@@ -38,7 +38,7 @@ _ASSET: Final = "/assets/{asset_id}"
 _OneKey = Annotated[str | None, Query(description="One key, whatever it is: `.` and `..` cannot stand in a path.")]
 
 
-def asset_number(asset_id: str) -> int:
+async def asset_number(asset_id: str) -> int:
     """Return the number of the asset that a request names."""
     text = decoded(asset_id, "asset_id")
     if not text.isascii() or not text.isdigit() or len(text) > 100:
@@ -52,17 +52,22 @@ def asset_number(asset_id: str) -> int:
 Number = Annotated[int, Depends(asset_number)]
 
 
-def router(store: Store) -> APIRouter:  # noqa: C901, PLR0915  (a list of routes)
+async def target(request: Request, number: Number) -> Target:
+    """Return the keys of the asset that a request names."""
+    store: Store = request.app.state.store
+    _, name, uri = await store.metastore.acall(calls.FindAsset(AssetScope(number)))
+    handle = Handle(AssetScope(number, name, uri), writer_of(request).encode(), logged=True, owner_id=number)
+    return Target(store.metastore, handle, store.settings.max_value_bytes)
+
+
+Known = Annotated[Target, Depends(target)]
+
+
+def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
     """Return the routes."""
     metastore, limit = store.metastore, store.settings.max_value_bytes
     routes = APIRouter(tags=["Asset State Store"])
 
-    async def target(request: Request, number: Number) -> Target:
-        _, name, uri = await metastore.acall(calls.FindAsset(AssetScope(number)))
-        handle = Handle(AssetScope(number, name, uri), writer_of(request).encode(), logged=True, owner_id=number)
-        return Target(metastore, handle, limit)
-
-    Known = Annotated[Target, Depends(target)]  # noqa: N806
     base, one = f"{_ASSET}/state-store", f"{_ASSET}/state-store/{{key:path}}"
     viewer, editor, admin = needs("viewer"), needs("editor"), needs("admin")
 

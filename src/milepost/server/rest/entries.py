@@ -99,9 +99,7 @@ async def change(target: Target, key: str, request: Request) -> Response:
     item = Item(check_key(key), text, PLAIN, new_version())
     expected = await _expected(target, item.key, wanted.versions)
     present = True if wanted.present is None else wanted.present
-    await target.metastore.acall(
-        calls.Edit(target.handle, item, keep_expiry=True, expected=expected, present=present)
-    )
+    await target.metastore.acall(calls.Edit(target.handle, item, keep_expiry=True, expected=expected, present=present))
     return answer(None, headers={"etag": etag(item.version)})
 
 

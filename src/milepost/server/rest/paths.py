@@ -55,13 +55,14 @@ class Front:
             return
         root = scope["root_path"]
         path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        if not path.startswith(f"{root}/"):
+            await problem(NotFoundError("there is no such path"))(scope, receive, send)
+            return
         try:
-            if not path.startswith(f"{root}/"):
-                raise NotFoundError("there is no such path")
             if path != root + OPEN:
                 header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
-                scope = scope | {"milepost.token": await self._auth.who(bearer(header))}
-        except (AccessError, NotFoundError, StoreError) as error:
+                scope = {**scope, "milepost.token": await self._auth.who(bearer(header))}
+        except (AccessError, StoreError) as error:
             await problem(error)(scope, receive, send)
             return
-        await self._app(scope | {"path": path}, receive, send)
+        await self._app({**scope, "path": path}, receive, send)

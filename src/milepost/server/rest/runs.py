@@ -26,14 +26,18 @@ _ANY: Final = "~"
 _State = Annotated[str | None, Query(description="Only those in this state.")]
 
 
-def dag_named(dag_id: str) -> str:
+async def dag_named(dag_id: str) -> str:
     """Return the DAG that a request names."""
+    return _dag(dag_id)
+
+
+def _dag(dag_id: str) -> str:
     return check_text(decoded(dag_id, "dag_id"), "dag_id", MAX_ID_CHARS)
 
 
-def run_named(dag_id: str, dag_run_id: str) -> tuple[str, str]:
+async def run_named(dag_id: str, dag_run_id: str) -> tuple[str, str]:
     """Return the run that a request names."""
-    return dag_named(dag_id), check_text(decoded(dag_run_id, "dag_run_id"), "dag_run_id", MAX_ID_CHARS)
+    return _dag(dag_id), check_text(decoded(dag_run_id, "dag_run_id"), "dag_run_id", MAX_ID_CHARS)
 
 
 Run = Annotated[tuple[str, str], Depends(run_named)]
@@ -124,12 +128,12 @@ def router(store: Store) -> APIRouter:
         cursor: Cursor = None,
     ) -> Response:
         """List the task instances of a run by task and map index."""
-        after = ["", -2] if cursor is None else cursor_after(cursor, (str, int))
+        task, index = ("", -2) if cursor is None else cursor_after(cursor, (str, int))
         if not await metastore.acall(calls.ListRuns(*run)):
             raise RunNotFoundError(f"no run {run[0]}/{run[1]} is recorded")
         rows = size(limit)
         found = await metastore.acall(
-            calls.InstancePage(*run, _checked(task_id, "task_id"), _checked(state, "state"), *after, rows)
+            calls.InstancePage(*run, _checked(task_id, "task_id"), _checked(state, "state"), task, index, rows)
         )
         scope = found[-1].scope if len(found) == rows else None
         place = None if scope is None else next_cursor([scope.task_id, scope.map_index])

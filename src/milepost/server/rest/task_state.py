@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from milepost import calls
+from milepost.abc import Metastore
 from milepost.calls import Handle
 from milepost.errors import InstanceNotFoundError, InvalidValueError
 from milepost.instances import Instances
@@ -38,7 +39,7 @@ _AllIndices = Annotated[bool, Query(description="Of every instance of the mapped
 _OneKey = Annotated[str | None, Query(description="One key, whatever it is: `.` and `..` cannot stand in a path.")]
 
 
-def task_scope(dag_id: str, dag_run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
+async def task_scope(dag_id: str, dag_run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
     """Return the task instance that a request names."""
     return TaskScope(decoded(dag_id, "dag_id"), decoded(dag_run_id, "dag_run_id"), decoded(task_id, "task_id"), map_index)
 
@@ -46,32 +47,43 @@ def task_scope(dag_id: str, dag_run_id: str, task_id: str, map_index: MapIndex =
 Scope = Annotated[TaskScope, Depends(task_scope)]
 
 
-def router(store: Store) -> APIRouter:  # noqa: C901, PLR0915  (a list of routes)
+async def find_instance(metastore: Metastore, scope: TaskScope) -> None:
+    """Make sure that a task instance is recorded.
+
+    Raises:
+        InstanceNotFoundError: It is not.
+    """
+    if not await metastore.acall(calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)):
+        raise InstanceNotFoundError(f"no task instance {scope} is recorded")
+
+
+async def target(request: Request, scope: Scope) -> Target:
+    """Return the keys of the task instance that a request names."""
+    store: Store = request.app.state.store
+    await find_instance(store.metastore, scope)
+    handle = Handle(scope, writer_of(request).encode(scope), logged=True)
+    return Target(store.metastore, handle, store.settings.max_value_bytes)
+
+
+Known = Annotated[Target, Depends(target)]
+
+
+def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
     """Return the routes."""
     metastore, limit = store.metastore, store.settings.max_value_bytes
     routes = APIRouter(tags=["Task State Store"])
 
-    async def known(scope: TaskScope) -> None:
-        if not await metastore.acall(calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)):
-            raise InstanceNotFoundError(f"no task instance {scope} is recorded")
-
-    async def target(request: Request, scope: Scope) -> Target:
-        await known(scope)
-        return Target(metastore, Handle(scope, writer_of(request).encode(scope), logged=True), limit)
-
-    Known = Annotated[Target, Depends(target)]  # noqa: N806
-
     async def page(
         scope: TaskScope, indices: list[int] | None, prefix: str, limit: int, offset: int, cursor: str | None
     ) -> Response:
-        after: list[Any] = [-1, None]
+        index, after = -1, None
         if cursor is not None:
             if offset:
                 raise InvalidValueError("give cursor or offset, not both")
-            after = cursor_after(cursor, (int, str))
+            index, after = cursor_after(cursor, (int, str))
         rows = size(limit)
         found = await metastore.acall(
-            calls.EntryPage(scope, indices, prefix_of(prefix), *after, offset, rows, counted=cursor is None)
+            calls.EntryPage(scope, indices, prefix_of(prefix), index, after, offset, rows, counted=cursor is None)
         )
         shown = [
             task_entry(row, TaskScope(scope.dag_id, scope.run_id, scope.task_id, index), whole=False)
@@ -189,9 +201,7 @@ def router(store: Store) -> APIRouter:  # noqa: C901, PLR0915  (a list of routes
         operation_id="clear_task_state_store",
         responses=shapes.errors(404, 409, 412),
     )
-    async def clear(
-        request: Request, scope: Scope, all_map_indices: _AllIndices = False, key: _OneKey = None
-    ) -> Response:
+    async def clear(request: Request, scope: Scope, all_map_indices: _AllIndices = False, key: _OneKey = None) -> Response:
         """Delete all keys of a task instance, or of all instances of a task; with `key`: that one. They can be restored."""
         if key is not None:
             if all_map_indices:
@@ -203,7 +213,7 @@ def router(store: Store) -> APIRouter:  # noqa: C901, PLR0915  (a list of routes
             if not await metastore.acall(calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id)):
                 raise InstanceNotFoundError(f"no task instance {scope} is recorded, with whatever map index")
         else:
-            await known(scope)
+            await find_instance(metastore, scope)
         handle = Handle(scope, writer_of(request).encode(scope), logged=True)
         await metastore.acall(calls.Clear(handle, all_map_indices))
         return Response(status_code=204)
@@ -266,5 +276,3 @@ def router(store: Store) -> APIRouter:  # noqa: C901, PLR0915  (a list of routes
         return answer({"instances": 1})
 
     return routes
-
-
