@@ -10,6 +10,7 @@ from milepost.abc import Metastore
 from milepost.asset_records import DIRECTIONS, AssetChanges, AssetRecord
 from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
+from milepost.checks import check_flag, check_number
 from milepost.entry import Archive, Writer
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.program import Program, arun, run
@@ -314,7 +315,9 @@ class Assets:
         return await arun(self._metastore, self._restore(asset, archive, force))
 
     def _restore(self, asset: Any, archive: int | None, force: bool) -> Program[int]:
-        count: int = yield calls.RestoreAsset((yield from self._handle(asset)), archive, force)
+        number = None if archive is None else check_number(archive, "archive", -(2**63), 2**63 - 1)
+        check_flag(force, "force")
+        count: int = yield calls.RestoreAsset((yield from self._handle(asset)), number, force)
         return count
 
     def _handle(self, asset: Any) -> Program[Handle]:

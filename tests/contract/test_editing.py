@@ -74,7 +74,7 @@ def test_an_edit_records_no_instance(store: Any) -> None:
 
 
 def test_an_edit_sets_the_very_instant_of_expiry(store: Any, task: Any, clock: ManualClock) -> None:
-    """An instant that was given is kept to the microsecond, over a create and over a live key; one that passed is refused."""
+    """An instant is kept to the microsecond, over a create and over a live key; one that passed is refused."""
     task.set("old", 1)
     at = clock.now() + HOUR + 1
     for key in ("old", "new"):

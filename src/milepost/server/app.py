@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 
 from milepost import calls
 from milepost.errors import MilepostError
@@ -86,7 +86,7 @@ def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", show_metrics),
-            Mount("/api/v2", create_rest(store)),
+            create_rest(store),
         ],
         exception_handlers={MilepostError: _problem, HTTPException: _http_problem, Exception: _unexpected},
         lifespan=lifespan,

@@ -35,10 +35,11 @@ __all__ = ["PostgresEngine"]
 # The type of each parameter by its name, so that a NULL has one too and a statement is prepared once. Others are text.
 _TYPES = dict.fromkeys(
     (
-        "active", "after", "after_index", "asset", "at", "attempt", "batch", "before", "blob", "change", "clear_on_success", "cleared_attempt",
-        "created_at", "cutoff", "default_day", "encoding", "event", "expires_at", "fence", "finished_at", "fresh",
-        "generation", "id", "instance", "keep", "limit", "logical_date", "map_index", "offset", "opened_at", "owner", "pending",
-        "replaced_at", "retention", "run", "staged_at", "submission", "ttl", "unfinished_cutoff", "updated_at",
+        "active", "after", "after_index", "asset", "at", "attempt", "batch", "before", "blob", "change",
+        "clear_on_success", "cleared_attempt", "created_at", "cutoff", "default_day", "encoding", "event",
+        "expires_at", "fence", "finished_at", "fresh", "generation", "id", "instance", "keep", "limit",
+        "logical_date", "map_index", "offset", "opened_at", "owner", "pending", "replaced_at", "retention", "run",
+        "staged_at", "submission", "ttl", "unfinished_cutoff", "updated_at",
     ),
     "bigint",
 ) | {"hash": "bytea", "run_hash": "bytea", "asset_hash": "bytea", "alias_hash": "bytea"}  # fmt: skip

@@ -14,18 +14,18 @@ from milepost.errors import InvalidValueError, MilepostError
 from milepost.server.rest import asset_state, runs, task_state
 from milepost.server.rest.access import TokenAuth
 from milepost.server.rest.answers import problem, refusal
-from milepost.server.rest.paths import Front
+from milepost.server.rest.paths import Below, Front
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.routing import Mount
 
     from milepost.store import Store
 
 __all__ = ["create_rest"]
 
 
-def create_rest(store: Store) -> ASGIApp:
-    """Return the application of the REST API, to be mounted at ``/api/v2``.
+def create_rest(store: Store) -> Mount:
+    """Return the REST API as a route of the server's application.
 
     Args:
         store: The store that is served.
@@ -64,7 +64,7 @@ def create_rest(store: Store) -> ASGIApp:
     app.state.store = store
     for module in (task_state, asset_state, runs):
         app.include_router(module.router(store))
-    return Front(app, TokenAuth(store.metastore))
+    return Below("/api/v2", Front(app, TokenAuth(store.metastore)))
 
 
 def _parameters(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, bool]]:
@@ -91,10 +91,12 @@ async def _invalid(_: Request, error: Exception) -> Response:
     return refusal(422, "InvalidValueError", message, detail)
 
 
-async def _http_problem(_: Request, error: Exception) -> Response:
+async def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     name = {404: "NotFoundError", 405: "MethodNotAllowed"}.get(error.status_code, "HTTPError")
     message = "there is no such path" if error.status_code == 404 else str(error.detail)
+    if error.status_code == 404 and request.scope["path"].endswith("/"):  # clients make that of the keys . and ..
+        message += "; the keys . and .. go into ?key="
     return refusal(error.status_code, name, message, None, dict(error.headers or {}))
 
 

@@ -68,7 +68,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
     metastore, limit = store.metastore, store.settings.max_value_bytes
     routes = APIRouter(tags=["Asset State Store"])
 
-    base, one = f"{_ASSET}/state-store", f"{_ASSET}/state-store/{{key:path}}"
+    base, one = f"{_ASSET}/state-store", f"{_ASSET}/state-store/{{key:key}}"
     viewer, editor, admin = needs("viewer"), needs("editor"), needs("admin")
 
     @routes.get(

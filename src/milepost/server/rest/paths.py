@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from milepost.errors import AccessError, InvalidKeyError, NotFoundError, StoreError
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Match, Mount
+
+from milepost.errors import AccessError, InvalidKeyError, StoreError
 from milepost.server.auth import bearer
 from milepost.server.rest.answers import problem
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     from milepost.server.rest.access import TokenAuth
 
-__all__ = ["Front", "decoded"]
+__all__ = ["Below", "Front", "decoded"]
 
 OPEN: Final = "/openapi.json"
 """The one path that needs no token: it describes the API and holds nothing of the store."""
@@ -34,6 +37,45 @@ def decoded(text: str, what: str) -> str:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError as error:
         raise InvalidKeyError(f"{what} in the path is not UTF-8 (byte {error.start})") from None
+
+
+class _KeyConvertor(Convertor[str]):
+    """What is left of a path, slashes included, but not nothing: no route begins to match where a key is missing."""
+
+    regex = ".+"
+
+    def convert(self, value: str) -> str:
+        """Return the part of the path as it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the part of the path as it is."""
+        return value
+
+
+register_url_convertor("key", _KeyConvertor())
+
+
+class Below(Mount):
+    """Hands on all that is sent to below a path, whatever it is decoded to (a mount of Starlette's takes no line breaks)."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a request is for what is mounted here."""
+        root = scope.get("root_path", "")
+        if scope["type"] != "http" or not sent_path(scope).startswith(f"{root}{self.path}/"):
+            return Match.NONE, {}
+        return Match.FULL, {
+            "app_root_path": scope.get("app_root_path", root),
+            "root_path": root + self.path,
+            "endpoint": self.app,
+            "path_params": {},
+        }
+
+
+def sent_path(scope: Scope) -> str:
+    """Return the path as it was sent."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.decode("latin-1")
 
 
 class Front:
@@ -54,10 +96,7 @@ class Front:
             await self._app(scope, receive, send)
             return
         root = scope["root_path"]
-        path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
-        if not path.startswith(f"{root}/"):
-            await problem(NotFoundError("there is no such path"))(scope, receive, send)
-            return
+        path = sent_path(scope)
         try:
             if path != root + OPEN:
                 header = next((value for name, value in scope["headers"] if name == b"authorization"), None)

@@ -94,7 +94,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         total = {} if found.total is None else {"total_entries": found.total}
         return answer({"task_state_store": shown, **total, "next_cursor": place})
 
-    base, one = f"{_INSTANCE}/state-store", f"{_INSTANCE}/state-store/{{key:path}}"
+    base, one = f"{_INSTANCE}/state-store", f"{_INSTANCE}/state-store/{{key:key}}"
     viewer, editor = needs("viewer"), needs("editor")
 
     def show(scope: TaskScope) -> Any:
