@@ -57,6 +57,8 @@ def plain(thing: Any) -> Any:
         return {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
     if isinstance(thing, datetime):
         return moment(thing)
+    if hasattr(thing, "_asdict"):
+        return {name: plain(part) for name, part in thing._asdict().items()}
     if isinstance(thing, list | tuple):
         return [plain(one) for one in thing]
     return thing
