@@ -49,7 +49,9 @@ def test_progress_is_told_after_each_batch(store: Any, clock: ManualClock) -> No
     clock.advance(DAY)
     said: list[tuple[str, int, int]] = []
     store.clean(batch_size=2, progress=lambda *news: said.append(news))
-    assert said == [("expired", 2, 5), ("expired", 4, 5), ("expired", 5, 5), ("retired", 0, 0), ("changes", 0, 0)]
+    # The change log is gone through twice: by age, and by the number of values kept.
+    nothing = [(what, 0, 0) for what in ("retired", "changes", "changes", "orphans")]
+    assert said == [("expired", 2, 5), ("expired", 4, 5), ("expired", 5, 5), *nothing]
 
 
 def test_stats_count_the_rows_of_each_table(store: Any, clock: ManualClock) -> None:
