@@ -10,8 +10,9 @@ from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.runner.errors import DagLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from milepost.scopes import AssetScope
     from milepost.sdk.dag import DAG
     from milepost.store import Store
 
@@ -35,8 +36,23 @@ def declare_assets(store: Store, dags: Mapping[str, DAG]) -> None:
     except (InvalidValueError, UnsupportedTypeError) as error:
         first = next(iter(dags.values()))
         raise DagLoadError(f"{first.where.file}: {error}") from error
+    _warn_of_namesakes(store, changes.added)
     for asset in changes.deactivated:
         sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; it is deactivated\n")
+
+
+def _warn_of_namesakes(store: Store, added: Sequence[AssetScope]) -> None:
+    """Tell of new assets whose name another one has: where just the URI was changed, the state is with the other one."""
+    if not added:
+        return
+    known = store.assets.list()
+    for asset in added:
+        for other in known:
+            if other.name == asset.name and other.uri != asset.uri:
+                sys.stderr.write(
+                    f"milepost: the new asset {asset.name} with the URI {asset.uri} starts without state; another asset of "
+                    f"that name has the URI {other.uri} (`milepost asset-store copy` takes its state over)\n"
+                )
 
 
 def _references(dag: DAG) -> dict[str, list[Any]]:

@@ -45,6 +45,18 @@ def test_a_run_declares_the_assets_of_its_file(project):
     assert assets(project)["a"] == (True, ["inlet"])
 
 
+def test_an_asset_with_another_uri_is_told_of(project):
+    """A new asset of a known name starts without state: the load that records it names both URIs, later ones do not."""
+    project.write(TWO)
+    assert "starts without state" not in project.run("one").err
+    project.write(TWO.replace("s3://b", "s3://moved"))
+    said = project.run("one", run_id="r2").err
+    assert (
+        "the new asset b with the URI s3://moved starts without state; another asset of that name has the URI s3://b" in said
+    )
+    assert "starts without state" not in project.run("one", run_id="r3").err
+
+
 def test_s24_a_file_that_does_not_load_changes_nothing(project):
     """S-24: a file that is broken for a while, or whose second DAG is wrong, leaves references and state as they were."""
     project.write(TWO)
