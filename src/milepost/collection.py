@@ -91,7 +91,7 @@ def collect(
     return CleanReport(
         expired=counts["expired"],
         retired=counts["retired"],
-        changes=counts["old_changes"] + counts["excess"],
+        changes=sum(counts[what] for what in calls.LOGS),
         dry_run=dry_run,
         first=tuple(named),
         backend=backend,
@@ -106,7 +106,8 @@ def _due(settings: Settings, now: int, batch: int, *, little: bool) -> list[call
         cutoff = now - settings.default_retention_days * DAY
         due.append(calls.Collect("retired", batch, cutoff, now - settings.unfinished_days * DAY))
     due.append(calls.Collect("old_changes", batch, now - settings.archive_days * DAY))
-    if not little:  # it reads the history of all assets, of which there is hardly ever too much
+    if not little:  # these read all events and the history of all assets, of which there is hardly ever too much
+        due.append(calls.Collect("old_events", batch, now - settings.archive_days * DAY))
         due.append(calls.Collect("excess", batch, keep=settings.asset_history_limit))
     due.append(calls.Collect("orphans", batch, now - settings.orphan_grace_hours * HOUR))
     return due
@@ -131,7 +132,7 @@ def _rows(call: calls.Collect) -> _Work:
         removed: int = yield call
         return removed, removed < (call.batch or 0)
 
-    return _Work("changes" if call.what in ("old_changes", "excess") else call.what, step)
+    return _Work("changes" if call.what in calls.LOGS else call.what, step)
 
 
 def _orphans(call: calls.Collect, writer: str, swept: list[str]) -> _Work:

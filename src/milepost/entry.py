@@ -349,7 +349,8 @@ class CleanReport:
     Args:
         expired: Entries whose explicit retention had passed.
         retired: Entries without explicit retention, older than ``default_retention_days``.
-        changes: Entries of the change log past ``archive_days``, and values of assets past ``asset_history_limit``.
+        changes: Entries of the change log and payloads of events past ``archive_days``, and values of assets past
+            ``asset_history_limit``.
         dry_run: Whether nothing was removed.
         first: The first keys of each kind, if a dry run was asked for them.
         backend: What became of the entries that a ``[state_store] backend`` keeps, if one does.

@@ -167,3 +167,21 @@ def test_events_go_with_a_swept_asset(store: Any, clock: ManualClock) -> None:
     assert store.runs.get(*key).event is None
     assert record(store, "1", "orders").runs == []
     assert [run.dag_id for run in store.runs.list()] == ["dag", "dag"]
+
+
+def test_payloads_of_events_go_after_archive_days_and_the_events_stay(store: Any, clock: ManualClock) -> None:
+    """A collection drops the payloads of old events, as its dry run says; they stay known, and runs keep theirs."""
+    (key,) = record(store, "1", "orders", payload={"rows": [1]}).runs
+    clock.advance(days=6)
+    record(store, "2", "orders")
+    clock.advance(days=2)
+    dry = store.clean(dry_run=True, first=5)
+    assert (dry.changes, [(one.what, one.owner, one.key) for one in dry.first]) == (
+        1,
+        [("changes", "orders (s3://orders)", "1")],
+    )
+    assert store.clean().changes == 1
+    assert sql(store, "SELECT payload FROM events ORDER BY id") == [("",), ("null",)]
+    assert store.clean().changes == 0
+    assert not record(store, "1", "orders", payload={"rows": [1]}).new
+    assert json.loads(store.runs.get(*key).params)["event"]["payload"] == {"rows": [1]}

@@ -79,6 +79,7 @@ from milepost.calls.lifecycle import (
 from milepost.calls.submissions import Intend, KeepJob, ReadIntent
 from milepost.calls.tokens import CreateToken, FindToken, ListTokens, NoteToken, RevokeToken
 from milepost.calls.upkeep import (
+    LOGS,
     Collect,
     CollectBackend,
     Due,
@@ -91,6 +92,7 @@ from milepost.calls.upkeep import (
 
 __all__ = [
     "EVENT_RUN_PREFIX",
+    "LOGS",
     "PLAIN",
     "Advance",
     "Archives",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from milepost.calls.base import Call
 from milepost.entry import DueKey, StoreStats
 
 __all__ = [
+    "LOGS",
     "Collect",
     "CollectBackend",
     "Due",
@@ -19,6 +20,10 @@ __all__ = [
     "Stats",
     "TakeLease",
 ]
+
+
+LOGS: Final = ("old_changes", "old_events", "excess")
+"""What a collection removes of what was logged; reports count it together."""
 
 
 @dataclass(eq=False, slots=True)
@@ -41,11 +46,11 @@ class Collect(Call[int]):
     """Remove one bounded batch of what is due; how many rows went. Fewer than ``batch``: done.
 
     Args:
-        what: ``expired``, ``retired``, ``old_changes`` or ``excess`` (see `CleanReport`); without ``batch`` also
-            ``orphans``, which `Sweep` removes.
+        what: ``expired``, ``retired``, or one of `LOGS` (see `CleanReport`; of ``old_events``, the payloads); without
+            ``batch`` also ``orphans``, which `Sweep` removes.
         batch: The most rows; `None`: remove nothing and return how many are due.
-        cutoff: For ``retired``, ``old_changes`` and ``orphans``: what was last updated, or deactivated, before this instant
-            is due (microseconds UTC).
+        cutoff: For ``retired``, ``orphans``, ``old_changes`` and ``old_events``: what was last updated, deactivated or
+            logged before this instant is due (microseconds UTC).
         unfinished_cutoff: For ``retired``: open instances with a sign of life since then are spared.
         keep: For ``excess``: earlier values to keep per key of an asset.
     """

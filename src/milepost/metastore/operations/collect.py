@@ -7,6 +7,7 @@ from typing import Any
 from milepost import calls
 from milepost.clock import from_micros
 from milepost.entry import DueKey, StoreStats
+from milepost.errors import InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.scopes import AssetScope, TaskScope
 
@@ -14,14 +15,17 @@ __all__ = ["backend", "batch", "due", "lease", "stats"]
 
 
 def _parameters(call: calls.Collect | calls.Due) -> tuple[int, ...]:
-    if call.what == "retired":
-        return (call.cutoff, call.unfinished_cutoff)
-    return {
+    parameters: tuple[int, ...] | None = {
+        "retired": (call.cutoff, call.unfinished_cutoff),
         "expired": (),
         "old_changes": (call.cutoff,),
+        "old_events": (call.cutoff,),
         "excess": (call.keep,),
         "orphans": (call.cutoff,),
-    }[call.what]
+    }.get(call.what)
+    if parameters is None:
+        raise InvalidValueError(f"nothing is collected under the name {call.what!r}")
+    return parameters
 
 
 def batch(call: calls.Collect, _: Environment) -> Operation[int]:
@@ -49,7 +53,7 @@ def lease(call: calls.TakeLease, _: Environment) -> Operation[str | None]:
 def due(call: calls.Due, _: Environment) -> Operation[list[DueKey]]:
     """See `milepost.calls.Due`."""
     rows = yield f"{call.what}_list", (*_parameters(call), call.limit)
-    what = "changes" if call.what in ("old_changes", "excess") else call.what
+    what = "changes" if call.what in calls.LOGS else call.what
     return [DueKey(what, _owner(*names), _text(key)) for *names, key in rows]
 
 

@@ -27,3 +27,18 @@ UPDATE event_runs SET pending = :pending WHERE run = :run
 -- event_run_delete!(run)
 -- The run goes; its event stays, so that it never starts another one.
 DELETE FROM event_runs WHERE run = :run
+
+-- old_events_count(cutoff)
+-- Events whose payload is past its time.
+SELECT count(*) FROM events WHERE at < :cutoff AND payload <> ''
+
+-- old_events_list(cutoff, limit)
+-- The first of them, as other lists of what is due.
+SELECT NULL, NULL, NULL, NULL, a.name, a.uri, e.event_id FROM events AS e LEFT JOIN assets AS a ON a.id = e.asset
+WHERE e.at < :cutoff AND e.payload <> '' ORDER BY e.id LIMIT :limit
+
+-- old_events_delete!(cutoff, batch)
+-- Drop the payloads of one batch of them. The events stay: a trigger may tell of one again at any time.
+UPDATE events SET payload = '' WHERE id IN (
+    SELECT id FROM events WHERE at < :cutoff AND payload <> '' ORDER BY id LIMIT :batch
+)
