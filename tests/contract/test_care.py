@@ -49,8 +49,8 @@ def test_progress_is_told_after_each_batch(store: Any, clock: ManualClock) -> No
     clock.advance(DAY)
     said: list[tuple[str, int, int]] = []
     store.clean(batch_size=2, progress=lambda *news: said.append(news))
-    # The change log is gone through twice: by age, and by the number of values kept.
-    nothing = [(what, 0, 0) for what in ("retired", "changes", "changes", "orphans")]
+    # What was logged is gone through three times: changes and events by age, values of assets by their number.
+    nothing = [(what, 0, 0) for what in ("retired", "changes", "changes", "changes", "orphans")]
     assert said == [("expired", 2, 5), ("expired", 4, 5), ("expired", 5, 5), *nothing]
 
 
