@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 from milepost.entry import Writer
@@ -68,6 +68,23 @@ class AssetRecord:
     def scope(self) -> AssetScope:
         """Its number and both of its names."""
         return AssetScope(self.id, self.name, self.uri)
+
+    def kept_until(self, grace_hours: float) -> datetime | None:
+        """Return when a collection may remove it with its state (aware, UTC).
+
+        Args:
+            grace_hours: ``orphan_grace_hours``.
+
+        Returns:
+            `None` while it is active, and while something reads it: a DAG that refers to it but as an outlet, or an alias.
+        """
+        read = self.aliases or any(one.direction != "outlet" for one in self.references)
+        if self.active or self.deactivated_at is None or read:
+            return None
+        try:
+            return self.deactivated_at + timedelta(hours=grace_hours)
+        except OverflowError:
+            return None  # beyond year 9999
 
 
 @dataclass(frozen=True, slots=True)

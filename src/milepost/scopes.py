@@ -15,6 +15,7 @@ __all__ = [
     "AssetScope",
     "Scope",
     "TaskScope",
+    "activate_command",
     "check_key",
     "check_text",
     "prefix_end",
@@ -197,6 +198,17 @@ class AssetScope:
         if self.name is not None and self.uri is not None and self.name != self.uri:
             return f"{self.name} ({self.uri})"
         return self.name or self.uri or f"#{self.asset_id}"
+
+
+def activate_command(asset: AssetScope) -> str:
+    """Return the command that activates an asset, as it can be typed."""
+    import shlex
+
+    names = [
+        asset.name or asset.uri or "",
+        *(["--uri", asset.uri] if asset.uri and asset.name not in (None, asset.uri) else []),
+    ]
+    return f"milepost assets activate {shlex.join(names)}"
 
 
 Scope = TaskScope | AssetScope

@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help=_TO)] = "-",
+    force: Annotated[bool, typer.Option("--force", help="Take the place of a FILE that is there.")] = False,
     skip_damaged: Skip = False,
     url: Url = None,
     as_json: AsJson = False,
@@ -42,6 +43,9 @@ def export(
     """
     if as_json and file == "-":
         raise typer.BadParameter("--json prints the report on standard output, so name a FILE")
+    if file != "-" and not force and Path(file).is_file():
+        fail(f"{file} is there already; --force takes its place")
+        return Exit.USAGE
     try:
         with connect(url, upgrade=False) as store, _target(file) as stream:
             report = store.export(stream)

@@ -317,18 +317,27 @@ def _name(spec: AttemptSpec) -> str:
 
 
 def _keep_users_part(error: BaseException | None) -> None:
-    """Cut what leads to the user's code off the traceback of an exception, and of those that led to it."""
+    """Cut what leads to the user's code off the traceback of an exception, and of those that led to it.
+
+    Of an error of ours, what follows the user's last line goes, too: its message says it all.
+    """
     seen: set[int] = set()
+    whole = True
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = _users_part(error.__traceback__)
+        whole = whole and not isinstance(error, MilepostError)
+        error.__traceback__ = _users_part(error.__traceback__, whole=whole)
         error = error.__cause__ or error.__context__
 
 
-def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return the traceback without frames of Milepost and the event loop that lead to the user's; without any, nothing."""
+def _users_part(trace: TracebackType | None, *, whole: bool) -> TracebackType | None:
+    """Return the traceback without frames of Milepost and the event loop that lead to the user's; without any, nothing.
+
+    Not ``whole``: the user's frames alone.
+    """
     package = __file__.removesuffix("runner/attempt.py")
-    ours = (package, os.path.join(os.path.dirname(os.__file__), "asyncio", ""))  # noqa: PTH118, PTH120 - text to compare
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - text to compare
+    ours = (package, os.path.join(library, "asyncio" if whole else "", ""))  # noqa: PTH118 - likewise
     frames = []
     part = trace
     while part is not None:
@@ -338,7 +347,7 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
     if not any(users):
         return None  # the message says it all; MILEPOST_DEBUG shows the rest
     last = len(users) - users[::-1].index(True)
-    kept = frames[last] if last < len(frames) else None
+    kept = frames[last] if whole and last < len(frames) else None
     for frame, wanted in reversed(list(zip(frames[:last], users[:last], strict=True))):
         if wanted:
             kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from milepost.assets import is_alias
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.runner.errors import DagLoadError
+from milepost.scopes import activate_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ __all__ = ["declare_assets"]
 def declare_assets(store: Store, dags: Mapping[str, DAG]) -> None:
     """Record what the DAGs of a file refer to, in place of what they referred to when it was loaded before.
 
-    What no DAG refers to any more is told on standard error.
+    What no DAG refers to any more is told on standard error, with what becomes of it and how to keep it.
 
     Args:
         store: The store.
@@ -38,7 +39,21 @@ def declare_assets(store: Store, dags: Mapping[str, DAG]) -> None:
         raise DagLoadError(f"{first.where.file}: {error}") from error
     _warn_of_namesakes(store, changes.added)
     for asset in changes.deactivated:
-        sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; it is deactivated\n")
+        sys.stderr.write(f"milepost: no DAG refers to the asset {asset} any more; {_fate(store, asset)}\n")
+
+
+def _fate(store: Store, asset: AssetScope) -> str:
+    """Say what becomes of an asset that was just deactivated."""
+    record = store.assets.get(asset)
+    until = None if record is None else record.kept_until(store.settings.orphan_grace_hours)
+    if record is None or until is None:
+        return "it is deactivated"  # something refers to it again by now
+    shown = until.astimezone().isoformat(sep=" ", timespec="seconds")
+    return (
+        f"it is deactivated: writes are refused, reads find nothing. Its state is kept until {shown} "
+        f"(orphan_grace_hours), then a collection removes it. To have it back: {activate_command(record.scope)}, "
+        "or a DAG that refers to it again"
+    )
 
 
 def _warn_of_namesakes(store: Store, added: Sequence[AssetScope]) -> None:

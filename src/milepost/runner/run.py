@@ -239,8 +239,13 @@ class _Command:
         if state is None:
             display.note(f"to go on: the same command with --run-id {run.run_id}")
             return 128 + (runner.stopped_by or 0)
+        hours = self.store.settings.orphan_grace_hours
         try:
-            self.store.clean(batches=1)
+            for name in self.store.clean(batches=1).swept:
+                display.note(
+                    f"collection after the run: removed the asset {name} with its state; "
+                    f"it was deactivated for {hours} hours (orphan_grace_hours)"
+                )
         except MilepostError as error:
             display.note(f"collection after the run: {error}")
         return 0 if state == "success" else 1
@@ -275,10 +280,12 @@ class _Command:
         """Refuse other parameters than those that the run was started with."""
         if known is None or known.params is None or self.params is None:
             return
-        if loads_strict(known.params) != self.params:
+        # Those in force: what was not given has the default of the DAG.
+        started, asked = {**self.dag.params, **loads_strict(known.params)}, {**self.dag.params, **self.params}
+        if started != asked:
             raise RunnerUsageError(
-                f"run {known.dag_id}/{known.run_id} was started with the params {known.params}; "
-                "leave --params out to go on with it, or start a new run"
+                f"run {known.dag_id}/{known.run_id} was started with the params {encode(started, 0)}, "
+                f"and --params asks for {encode(asked, 0)}; leave it out to go on with the run, or start a new one"
             )
 
     def _say_finished(self, run: RunRecord, display: Display) -> None:

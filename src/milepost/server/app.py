@@ -143,6 +143,8 @@ async def _collect(store: Store, interval: int) -> None:
                     "expired": report.expired,
                     "retired": report.retired,
                     "changes": report.changes,
+                    "orphans": report.orphans,
+                    "swept": list(report.swept),
                     "held_by": report.held_by,
                 },
             )

@@ -80,7 +80,7 @@ def test_damaged_rows(cli: Cli, store: Store) -> None:
     _damage(store)
     err = cli("export", "out.jsonl", code=3).err
     assert err == "milepost: left out, because it is damaged: task_entry 'n' of d/r/t: its value is no text: b'\\xff'\n"
-    code, out, said = cli.raw("export", "out.jsonl", "--skip-damaged", "--json")
+    code, out, said = cli.raw("export", "out.jsonl", "--force", "--skip-damaged", "--json")
     assert (code, said.decode()) == (0, err)
     report = json.loads(out)
     assert report["damaged"] == 1
@@ -102,9 +102,11 @@ def test_what_is_refused(cli: Cli, store: Store) -> None:
     assert "cannot read none.jsonl: No such file" in cli("import", "none.jsonl", code=2).err
     assert "cannot write no/out.jsonl: No such file" in cli("export", "no/out.jsonl", code=2).err
     assert "name a FILE" in cli("export", "--json", code=2).err
-    cli("export", "out.jsonl", "--url", "sqlite:///none.db", code=6)
+    cli("export", "new.jsonl", "--url", "sqlite:///none.db", code=6)
+    assert "out.jsonl is there already; --force takes its place" in cli("export", "out.jsonl", code=2).err
     assert not (cli.home / "none.db").exists()
     assert (cli.home / "out.jsonl").read_bytes() == text
+    assert cli("export", "out.jsonl", "--force").out.startswith("written to out.jsonl")
     assert sorted(path.name for path in cli.home.glob("*out*")) == ["out.jsonl"]
 
 
@@ -113,7 +115,7 @@ def test_a_failed_export_leaves_the_file_as_it_was(cli: Cli, store: Store) -> No
     _fill(store)
     (cli.home / "out.jsonl").write_text("before")
     env = {"MILEPOST__STATE_STORE__BACKEND": "tests.support.backends.DictBackend", "PYTHONPATH": str(Path.cwd())}
-    code, _, err = cli.raw("export", "out.jsonl", env=env)
+    code, _, err = cli.raw("export", "out.jsonl", "--force", env=env)
     assert code == 2
     assert b"they would be missing" in err
     assert (cli.home / "out.jsonl").read_text() == "before"

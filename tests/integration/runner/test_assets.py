@@ -192,3 +192,21 @@ with DAG("d"):
     assert project.run().code == 0
     with milepost.connect(project.url) as store:
         assert store.asset_store(Asset("a")).items() == [("k2", 1)]
+
+
+def test_a_run_says_what_becomes_of_an_asset_and_what_it_swept(project):
+    """Who loses an asset reads until when its state is kept and how it comes back; what is swept after a run is named."""
+    project.write(TWO)
+    assert project.run("one").code == 0
+    project.write(TWO.replace("inlets=[A], ", ""))
+    outcome = project.run("one", run_id="r2")
+    with milepost.connect(project.url) as store:
+        until = store.assets.get(Asset.ref(name="a")).kept_until(24).astimezone()
+    assert f"kept until {until.isoformat(sep=' ', timespec='seconds')} (orphan_grace_hours)" in outcome.err
+    assert "milepost assets activate a --uri s3://a" in outcome.err
+    assert "collection after the run" not in outcome.err
+    project.environment["MILEPOST__STATE_STORE__ORPHAN_GRACE_HOURS"] = "0"
+    outcome = project.run("one", run_id="r3")
+    assert outcome.code == 0
+    assert "collection after the run: removed the asset a (s3://a) with its state" in outcome.err
+    assert sorted(assets(project)) == ["b", "c"]

@@ -40,9 +40,7 @@ def test_s22_only_the_producer_is_cleared(project):
     give(project, ["a", "z", "c", "d"])
     outcome = project.run("--clear", "items")
     assert outcome.code == 0, outcome.err
-    assert (
-        "d/r1/work[1] now stands for another item: it starts over, 1 keys of the earlier one were set aside" in outcome.err
-    )
+    assert "d/r1/work[1] now stands for another item: it starts over, 1 key of the earlier one was set aside" in outcome.err
     assert project.lines("ran.jsonl") == ["a", "b", "c", "z", "d"]
     assert stored(project, 4) == ["a", "z", "c", "d"]
     assert [project.state("work", index) for index in range(4)] == [

@@ -139,7 +139,7 @@ with DAG("d", params={"p": 1}):
     (project.folder / "go").touch()
     refused = project.run("--params", '{"p": 3}')
     assert refused.code == 2
-    assert 'was started with the params {"p":2}' in refused.err
+    assert 'was started with the params {"p":2}, and --params asks for {"p":3}' in refused.err
     assert project.run().code == 0
     assert project.result("work") == {"p": 2}
 

@@ -362,6 +362,31 @@ with DAG("d"):
     assert frames == [f'"{path}", line 7, in breaks', f'"{path}", line 9, in inner']
 
 
+def test_traceback_of_an_error_of_milepost_ends_at_the_users_line(project):
+    """What a store refuses is shown with the line of the DAG file that asked for it, and with nothing behind it."""
+    path = project.write(
+        """
+import milepost; A = Asset("a")
+with DAG("d"):
+    @task(outlets=[A])
+    def deactivated(asset_store=None):
+        with milepost.connect(os.environ["MILEPOST__STATE_STORE__URL"]) as store:
+            store.assets.deactivate(A)
+        asset_store[A].set("k", 1)
+    @task
+    def refused(task_store=None):
+        task_store.set("k", {1, 2})
+    deactivated()
+    refused()
+"""
+    )
+    err = project.run().err
+    frames = [line.split("File ")[1] for line in err.splitlines() if "File " in line]
+    assert sorted(frames) == [f'"{path}", line 10, in deactivated', f'"{path}", line 13, in refused']
+    assert "AssetNotActiveError: the asset a is deactivated" in err
+    assert "UnsupportedTypeError: " in err
+
+
 def test_traceback_of_a_function_that_milepost_calls(project):
     """Frames of Milepost between the task and a function of the user's that it calls are left out."""
     path = project.write(

@@ -234,6 +234,21 @@ def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
     assert len(watching.lines("cleaned.txt")) == len(watching.lines("stumbled.txt")) + 1
 
 
+def test_a_trigger_that_yields_no_event_is_named_with_its_line(watching: Watching) -> None:
+    """What a trigger does wrong without raising anything itself is shown with the place of its `run`, not with ours."""
+    text = FILES.replace("yield TriggerEvent(", "yield dict(payload=")
+    assert text != FILES
+    watching.write(text)
+    watching.arrive("a.csv")
+    process = watching.start()
+    watching.wait_said(process, "run() has to yield a TriggerEvent, not dict")
+    ended = watching.terminate(process)
+    line = 1 + text[: text.index("async def run")].count("\n")
+    assert (
+        f"TypeError: run() has to yield a TriggerEvent, not dict ({watching.folder}/pipeline.py:{line}); starts" in ended.err
+    )
+
+
 def test_a_file_that_stops_loading_leaves_its_runs_waiting(watching: Watching) -> None:
     """A run whose file no longer loads is tried again, and runs once the file is whole."""
     process = watching.start()

@@ -77,7 +77,7 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
             count = yield from set_aside(instance.id, call.scope, "item_changed", writer)
             discarded.append(call.scope)
             if count:
-                warning = f"{call.scope} now stands for another item: {count} keys of the earlier one were set aside"
+                warning = f"{call.scope} now stands for another item: {_earlier(count)}"
         item = call.item
         if instance.attempt:
             yield "staged_drop", (instance.id,)
@@ -102,6 +102,11 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     for alias in call.inlet_aliases:
         inlets += yield "assets_of_alias", (alias_hash(alias),)
     return calls.Opened(instance.id, fence, attempt, inlets, outlets, warning, discarded)
+
+
+def _earlier(count: int) -> str:
+    """Say how many keys of an earlier item were set aside."""
+    return f"{count} key{' of the earlier one was' if count == 1 else 's of the earlier one were'} set aside"
 
 
 def _item_changed(instance: _Instance, item: str | None) -> bool:
@@ -138,7 +143,7 @@ def expand(call: calls.Expand, _: Environment) -> Operation[calls.Expanded]:
         answer.discarded.append(scope)
         if count or state != "cleared":
             now = "stands for another item" if index < call.length else "has no item any more"
-            answer.warnings.append(f"{scope} now {now}: it starts over, {count} keys of the earlier one were set aside")
+            answer.warnings.append(f"{scope} now {now}: it starts over, {_earlier(count)}")
     yield "expansion_put", (run, call.task_id, call.expansion)
     if answer.discarded:
         yield from _reopen(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import traceback
 from datetime import datetime, timezone
@@ -33,6 +34,8 @@ CLEANUP_SECONDS: Final = 5.0
 
 _FAILURES: Final = (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt)
 """What a trigger may raise without taking the others along; a library that gives up may call `sys.exit`."""
+
+_PACKAGE: Final = __file__.removesuffix("runner/watch/trigger.py")
 
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
@@ -111,7 +114,7 @@ class RunningTrigger:
                     raise
                 failures = 1 if loop.time() - began > _SETTLED else failures + 1
                 wait = backoff(failures)
-                self._display.trouble(self.watched.label, f"{_describe(error)}; starts again in {wait:.1f} s")
+                self._display.trouble(self.watched.label, f"{self._describe(error)}; starts again in {wait:.1f} s")
             else:
                 failures, wait = 0, _FIRST_WAIT  # one that waits for a single event has ended; there may be more
             await asyncio.sleep(wait)
@@ -161,11 +164,13 @@ class RunningTrigger:
             except asyncio.TimeoutError:
                 self._display.trouble(self.watched.label, f"did not clean up within {CLEANUP_SECONDS:g} s")
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code again; there is no more to be done
-                self._display.trouble(self.watched.label, f"while it cleaned up: {_describe(error)}")
+                self._display.trouble(self.watched.label, f"while it cleaned up: {self._describe(error)}")
 
-
-def _describe(error: BaseException) -> str:
-    """Return an error in one line, with the place where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    text = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
-    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+    def _describe(self, error: BaseException) -> str:
+        """Return an error in one line, with the user's line that raised it, or else that of the trigger's `run`."""
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_PACKAGE)]
+        text = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
+        if frames:
+            return f"{text} ({frames[-1].filename}:{frames[-1].lineno})"
+        code = getattr(inspect.unwrap(type(self.trigger).run), "__code__", None)
+        return text if code is None else f"{text} ({code.co_filename}:{code.co_firstlineno})"
