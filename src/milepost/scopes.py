@@ -204,10 +204,8 @@ def activate_command(asset: AssetScope) -> str:
     """Return the command that activates an asset, as it can be typed."""
     import shlex
 
-    names = [
-        asset.name or asset.uri or "",
-        *(["--uri", asset.uri] if asset.uri and asset.name not in (None, asset.uri) else []),
-    ]
+    name, uri = asset.name or asset.uri or "", asset.uri
+    names = [name] if uri in (None, name) else [name, "--uri", str(uri)]
     return f"milepost assets activate {shlex.join(names)}"
 
 

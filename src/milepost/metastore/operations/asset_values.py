@@ -122,7 +122,7 @@ def _refuse(handle: Handle, in_the_way: set[Any], *, force: bool) -> None:
     if in_the_way and not force:
         some = ", ".join(sorted(key_text(key) for key in in_the_way)[:5])
         raise ConflictError(
-            f"{handle.scope} has live keys ({some}); force (--force) writes over them, its history keeps them"
+            f"{handle.scope} has live keys ({some}); force (--force) writes over them, and its history keeps them"
         )
 
 
