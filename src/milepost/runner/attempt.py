@@ -34,7 +34,7 @@ from milepost.runner.view import StoreView, mapped_arguments
 from milepost.scopes import TaskScope
 from milepost.sdk.context import Context, set_current_context
 from milepost.sdk.mapped import MappedTask
-from milepost.sdk.operator import BaseOperator, resolve_references
+from milepost.sdk.operator import BaseOperator, execute, resolve_references
 from milepost.sdk.references import resolve
 from milepost.store import Store, connect
 
@@ -204,10 +204,10 @@ class _Attempt:
         set_current_context(context)
         _tell(self.spec, "started", "")
         if type(operator).on_kill is BaseOperator.on_kill:
-            return _call(operator, context)
+            return execute(operator, context)
         _raise_on_term()
         try:
-            return _call(operator, context)
+            return execute(operator, context)
         except _Stopped:
             _clean_up(operator)
 
@@ -257,21 +257,6 @@ class _Attempt:
             _say(f"task {_name(spec)}: {stale}")
             return ExitCode.STALE
         return code
-
-
-def _call(operator: BaseOperator, context: Context) -> Any:
-    operator.pre_execute(context)
-    result = operator.execute(context)
-    if hasattr(result, "__await__"):
-        import asyncio
-
-        result = asyncio.run(_wait_for(result))
-    operator.post_execute(context, result)
-    return result
-
-
-async def _wait_for(awaitable: Any) -> Any:
-    return await awaitable
 
 
 class _Stopped(BaseException):  # so that no `except Exception` of the task catches it

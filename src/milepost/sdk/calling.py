@@ -12,7 +12,7 @@ from milepost.sdk.errors import DagDefinitionError
 if TYPE_CHECKING:
     from milepost.sdk.location import Location
 
-__all__ = ["call", "check_call", "returns_dict"]
+__all__ = ["awaited", "call", "check_call", "returns_dict"]
 
 _KEYS = ", ".join(sorted(CONTEXT_KEYS))
 
@@ -82,6 +82,19 @@ def call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str,
         elif parameter.kind is not parameter.POSITIONAL_ONLY and name in context and name not in given:
             named[name] = context[name]
     return function(*args, **named)
+
+
+def awaited(result: Any) -> Any:
+    """Return a result, of a coroutine what it returns."""
+    if not hasattr(result, "__await__"):
+        return result
+    import asyncio
+
+    return asyncio.run(_wait_for(result))
+
+
+async def _wait_for(awaitable: Any) -> Any:
+    return await awaitable
 
 
 def returns_dict(function: Callable[..., Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-__all__ = ["CONTEXT_KEYS", "FOREIGN_KEYS", "Context", "get_current_context", "set_current_context"]
+__all__ = ["CONTEXT_KEYS", "FOREIGN_KEYS", "Context", "current_context", "get_current_context", "set_current_context"]
 
 CONTEXT_KEYS: Final = frozenset(
     {
@@ -82,6 +82,11 @@ def set_current_context(context: Context | None) -> None:
     """Set what `get_current_context` returns; the runner's attempt does."""
     global _current  # noqa: PLW0603 - an attempt is a process of its own and has one context
     _current = context
+
+
+def current_context() -> Context | None:
+    """Return what `set_current_context` has set."""
+    return _current
 
 
 def get_current_context() -> Context:

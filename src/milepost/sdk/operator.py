@@ -7,6 +7,7 @@ from abc import ABCMeta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from milepost.sdk.building import current_build, place, prefixed
+from milepost.sdk.calling import awaited
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
 from milepost.sdk.exceptions import AirflowFailException
 from milepost.sdk.location import call_site
@@ -31,6 +32,7 @@ __all__ = [
     "BaseOperator",
     "OperatorMeta",
     "accepted_arguments",
+    "execute",
     "operator_arguments",
     "refuse_template",
     "refuse_templates",
@@ -282,6 +284,14 @@ def refuse_template(value: Any, what: str, where: Location, endings: tuple[str, 
     elif isinstance(value, (list, tuple, set)):
         for part in value:
             refuse_template(part, what, where, endings)
+
+
+def execute(operator: BaseOperator, context: Context) -> Any:
+    """Run an operator with what goes before and after it, and return its result."""
+    operator.pre_execute(context)
+    result = awaited(operator.execute(context))
+    operator.post_execute(context, result)
+    return result
 
 
 def resolve_references(operator: BaseOperator, view: RunView) -> None:

@@ -6,7 +6,7 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, overload
 
 from milepost.sdk.building import place
-from milepost.sdk.calling import call, check_call, returns_dict
+from milepost.sdk.calling import awaited, call, check_call, returns_dict
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
 from milepost.sdk.expansion import Expansion, Mappable
 from milepost.sdk.location import Location, call_site
@@ -75,6 +75,19 @@ class TaskFunction(Mappable):
         self._arguments = dict(arguments)
         self._shared = dict(shared or {})
         update_wrapper(self, function)
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], context: Context) -> Any:
+        """Do what an instance of the task does, outside of any DAG.
+
+        Args:
+            args: The positional arguments of the function.
+            kwargs: The same by name.
+            context: The context.
+
+        Returns:
+            What the function returned.
+        """
+        return awaited(call(self.function, args, {**self._shared, **kwargs}, context))
 
     @property
     def _name(self) -> str:

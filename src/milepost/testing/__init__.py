@@ -8,10 +8,11 @@ and then::
 
     def test_load_resumes(task_context):
         context = task_context(task_id="load")
-        load(**context)  # your task; it fails half way
+        with pytest.raises(ConnectionError):
+            context.run(load, fail_at=10)  # your task, a function under @task
         again = context.retry()
-        load(**again)
-        assert again["task_store"].get("page") == 10
+        again.run(load)
+        assert again["task_store"].get("page") == 20
 
 
     def test_a_lease_ends(milepost_store, milepost_clock):

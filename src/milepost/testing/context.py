@@ -9,8 +9,15 @@ from typing import Any
 
 from milepost.clock import from_micros
 from milepost.entry import InstanceState, TaskOptions
+from milepost.errors import UnsupportedTypeError
 from milepost.scopes import TaskScope
-from milepost.sdk.context import Context
+from milepost.sdk.calling import awaited, call
+from milepost.sdk.context import Context, current_context, set_current_context
+from milepost.sdk.dag import DAG
+from milepost.sdk.expansion import Mappable
+from milepost.sdk.operator import BaseOperator, execute
+from milepost.sdk.references import find_references
+from milepost.sdk.task import TaskFunction
 from milepost.store import Store
 
 __all__ = ["TaskContext"]
@@ -19,13 +26,13 @@ __all__ = ["TaskContext"]
 class TaskContext(Context):
     """What a task gets from the local runner, for a test: a dict with the same keys, backed by a real store.
 
-    Its attempt is open when it is made. Give it to a task as ``task(**context)`` or ``operator.execute(context)``.
+    Its attempt is open when it is made. `run` calls a task with it, as the runner does.
 
     Example::
 
         with milepost.connect("memory://") as store:
             context = TaskContext(store, TaskScope("dag", "run", "load"))
-            context["task_store"].set("page", 3)
+            context.run(load)  # a function under @task
             assert context.retry()["task_store"].get("page") == 3
 
     Args:
@@ -103,6 +110,52 @@ class TaskContext(Context):
             inlets=self._given["inlets"],
             outlets=self._given["outlets"],
         )
+
+    def run(self, task: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a task as the runner does: what it does not get here comes from the context, by name.
+
+        The attempt stays open, also if the task fails: `finish` or `retry` ends it. Meanwhile `get_current_context` returns
+        this context.
+
+        Args:
+            task: A function, with or without ``@task``; an operator class; or an operator of a DAG, which then takes no
+                arguments and must not refer to results of other tasks.
+            args: Arguments of a function, in place of the results of other tasks.
+            kwargs: The same by name; they win over ``item``, the mapped arguments of the context. The ``task_id`` of an
+                operator is by default that of the context.
+
+        Returns:
+            What the task returned; of an ``async`` function what it returns in the end.
+
+        Raises:
+            TypeError: ``task`` is no task, or an operator is given arguments.
+        """
+        before = current_context()
+        set_current_context(self)
+        try:
+            if isinstance(task, BaseOperator):
+                return self._execute(task, args, kwargs)
+            kwargs = {**(self._given["item"] or {}), **kwargs}
+            if isinstance(task, type) and issubclass(task, BaseOperator):
+                with DAG(self.scope.dag_id):
+                    return self._execute(task(*args, **{"task_id": self.scope.task_id, **kwargs}), (), {})
+            if isinstance(task, TaskFunction):
+                return task.run(args, kwargs, self)
+            if callable(task) and not isinstance(task, Mappable):
+                return awaited(call(task, args, kwargs, self))
+            raise UnsupportedTypeError(f"a function or an operator is needed here, not {task!r}")
+        finally:
+            set_current_context(before)
+
+    def _execute(self, operator: BaseOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args or kwargs:
+            raise UnsupportedTypeError("an operator gets its arguments when it is made; give run() its class to make one")
+        if found := next(find_references(operator._reference_values()), None):
+            raise UnsupportedTypeError(
+                f"task {operator.task_id!r} needs {found!r}, which there is not in a test; give run() the function or the "
+                "operator class, and values"
+            )
+        return execute(operator, self)
 
     def finish(self, state: InstanceState = "success") -> None:
         """End the attempt, as the host of a task does.

@@ -14,6 +14,7 @@ import pytest
 
 import milepost
 from milepost import Asset, ManualClock, StaleAttemptError, Store, TaskOptions, TaskScope, connect, testing
+from milepost.sdk import DAG, BaseOperator, get_current_context, task
 from milepost.sdk.context import CONTEXT_KEYS
 from milepost.testing import TaskContext
 
@@ -166,3 +167,68 @@ def test_pytest_is_not_needed() -> None:
 def test_the_clock_is_milepost_s_own() -> None:
     """`ManualClock` is the same class here and in `milepost`."""
     assert testing.ManualClock is milepost.ManualClock
+
+
+def _fail_once(task_store: Any = None, step: int = 1) -> int:
+    if task_store.increment("calls", step) == 1:
+        raise ConnectionError("gone")
+    return int(task_store.get("calls"))
+
+
+class _Counting(BaseOperator):
+    def __init__(self, *, step: int = 1, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.step = step
+
+    def execute(self, context: Any) -> Any:
+        return self.task_id, get_current_context()["task_store"].increment("calls", self.step)
+
+
+@pytest.mark.parametrize("made", [lambda f: f, task, task(retries=2), lambda f: task(f).partial(step=1)])
+def test_run_calls_functions_as_the_runner_does(store: Store, made: Any) -> None:
+    """`run` fills arguments from the context, under @task or not; a failure stays the caller's, and a retry goes on."""
+    load = made(_fail_once)
+    context = TaskContext(store, SCOPE)
+    with pytest.raises(ConnectionError):
+        context.run(load)
+    assert context.retry().run(load) == 2
+    with pytest.raises(RuntimeError, match="no current context"):
+        get_current_context()
+
+
+def test_run_takes_named_arguments_items_and_coroutines(store: Store) -> None:
+    """Named arguments win over the mapped item, that over the context; a coroutine is waited for."""
+
+    @task
+    async def load(path: str, rows: int = 0, *, map_index: int, **rest: Any) -> tuple[Any, ...]:
+        await rest["task_store"].aset("k", path)
+        return path, rows, map_index, rest["task_store"].get("k")
+
+    mapped = TaskContext(store, TaskScope("dag", "run", "task", 3), item={"path": "a.csv", "rows": 1})
+    assert mapped.run(load) == ("a.csv", 1, 3, "a.csv")
+    assert mapped.run(load, rows=2) == ("a.csv", 2, 3, "a.csv")
+    assert TaskContext(store, SCOPE).run(load, "b.csv") == ("b.csv", 0, -1, "b.csv")
+
+
+def test_run_executes_operators(store: Store) -> None:
+    """Operators run with their context as the current one; what only a run of the DAG can give is refused by name."""
+    first_context = TaskContext(store, SCOPE, item={"step": 2})
+    assert [first_context.run(_Counting), first_context.run(_Counting, step=3, task_id="x")] == [("task", 2), ("x", 5)]
+    with DAG("d") as dag:
+        count = _Counting(task_id="count")
+        first = task(_one)()
+        task(_fail_once)(step=first)
+    context = TaskContext(store, SCOPE, attempt=2)
+    assert context.run(count) == ("count", 6)
+    with pytest.raises(TypeError, match="_one"):
+        context.run(dag.get_task("_fail_once"))
+    with pytest.raises(TypeError, match="when it is made"):
+        context.run(count, 1)
+    for wrong in (first, 5, "load"):
+        with pytest.raises(TypeError, match="a function or an operator"):
+            context.run(wrong)
+
+
+def _one() -> int:
+    """A task whose result another takes."""
+    return 1
