@@ -16,7 +16,7 @@ from milepost.entry import CleanReport, DueKey
 from milepost.program import Program
 from milepost.retention import DAY
 
-__all__ = ["DEFAULT_BATCH", "Progress", "collect"]
+__all__ = ["DEFAULT_BATCH", "SWEPT_NAMES", "Progress", "collect"]
 
 LEASE = "collection"
 LEASE_SECONDS = 60.0

@@ -19,6 +19,8 @@ __all__ = [
     "CopyAsset",
     "DeclareAssets",
     "FindAsset",
+    "Held",
+    "HeldKeys",
     "History",
     "ListAssets",
     "Past",
@@ -62,6 +64,26 @@ class ListAssets(Call[list[AssetRecord]]):
     scope: AssetScope | None = None
     active: bool | None = None
     dag_id: str | None = None
+
+
+class Held(NamedTuple):
+    """The answer to `HeldKeys`: how many keys (`None`: a backend keeps them, and nobody can tell), and the first of them."""
+
+    keys: int | None
+    first: list[str]
+
+
+@dataclass(eq=False, slots=True)
+class HeldKeys(Call[Held]):
+    """What a sweep would take with an asset, which may be deactivated.
+
+    Args:
+        asset: Its number; of one that is gone there are no keys.
+        limit: The most keys to name.
+    """
+
+    asset: int
+    limit: int
 
 
 @dataclass(eq=False, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ from milepost import AssetScope, AssetStoreAccessor, Store
 from milepost.calls import FindAsset
 from milepost.cli.common import AsJson, Url, advise, at_least_one, open_store, parse_value, say, show, table, when, whole
 from milepost.cli.task_store import print_archives, print_entry, print_pairs, print_restored, short
-from milepost.errors import AssetNotFoundError, InvalidValueError
+from milepost.errors import AssetNotFoundError, DamagedEntryError, InvalidValueError, NotFoundError
+from milepost.scopes import activate_command
 
 __all__ = ["AssetName", "AssetUri", "app", "find"]
 
@@ -39,6 +41,22 @@ def _accessor(store: Store, asset: str, uri: str | None, *, create: bool = False
     return store.asset_store(find(store, asset, uri, create=create))
 
 
+def _readable(store: Store, asset: str, uri: str | None) -> AssetScope:
+    """Return the number and the names of an asset to read from, as `find` does.
+
+    Raises:
+        AssetNotFoundError: It is unknown.
+        NotFoundError: It is deactivated, so that reads find nothing.
+    """
+    scope = find(store, asset, uri)
+    record = store.assets.get(scope)
+    if record is not None and not record.active:
+        until = record.kept_until(store.settings.orphan_grace_hours)
+        kept = "" if until is None else f", and its state may be removed from {when(until)} on"
+        raise NotFoundError(f"the asset {scope} is deactivated, so reads find nothing{kept}; {activate_command(scope)}")
+    return scope
+
+
 @app.command("list")
 def list_keys(
     asset: AssetName,
@@ -52,7 +70,7 @@ def list_keys(
     Examples: milepost asset-store list flights_table · … list flights_table --uri s3://new/flights
     """
     with open_store(url) as store:
-        pairs = _accessor(store, asset, uri).items(prefix)
+        pairs = store.asset_store(_readable(store, asset, uri)).items(prefix)
     print_pairs(pairs, as_json=as_json)
 
 
@@ -70,7 +88,7 @@ def get(
     Example: milepost asset-store get flights_table watermark
     """
     with open_store(url) as store:
-        print_entry(_accessor(store, asset, uri), key, string=string, as_json=as_json)
+        print_entry(store.asset_store(_readable(store, asset, uri)), key, string=string, as_json=as_json)
 
 
 @app.command("set", context_settings={"ignore_unknown_options": True})
@@ -136,11 +154,10 @@ def restore(
     Example: milepost asset-store restore flights_table --list
     """
     with open_store(url) as store:
-        scope = find(store, asset, uri)
         if list_them:
-            print_archives(store.assets.archives(scope), as_json=as_json)
+            print_archives(store.assets.archives(_readable(store, asset, uri)), as_json=as_json)
             return
-        count = store.assets.restore(scope, archive=archive, force=force)
+        count = store.assets.restore(find(store, asset, uri), archive=archive, force=force)
     print_restored(count, as_json=as_json)
 
 
@@ -158,7 +175,10 @@ def history(
     Example: milepost asset-store history flights_table watermark
     """
     with open_store(url) as store:
-        past = _accessor(store, asset, uri).history(key, limit)
+        accessor = store.asset_store(_readable(store, asset, uri))
+        past = accessor.history(key, limit)
+        if not past and key not in accessor:
+            raise NotFoundError(f"{accessor.scope} has no key {key!r} and no earlier values of it")
     if as_json:
         show(past)
         return
@@ -173,7 +193,9 @@ def history(
 def rollback(
     asset: AssetName,
     key: Key,
-    version: Annotated[str, typer.Option("--version", metavar="V", help="The version, as `history` shows it.")],
+    version: Annotated[
+        str, typer.Option("--version", metavar="V", help="The version, as `history` shows it, or its first characters.")
+    ],
     uri: AssetUri = None,
     url: Url = None,
     as_json: AsJson = False,
@@ -184,11 +206,31 @@ def rollback(
     """
     with open_store(url) as store:
         accessor = _accessor(store, asset, uri)
-        new = accessor.rollback(key, version=version)
+        new = accessor.rollback(key, version=_version(accessor, key, version))
         if as_json:
             show({"version": new})
         else:
             print_entry(accessor, key, string=False, as_json=False)
+
+
+def _version(accessor: AssetStoreAccessor, key: str, given: str) -> str:
+    """Return the version that starts with what was given; one that is given in full comes first.
+
+    Raises:
+        InvalidValueError: Several do.
+    """
+    versions = [one.version for one in accessor.history(key, 2**31 - 1)]
+    with suppress(DamagedEntryError):  # what is damaged can be rolled back
+        if (entry := accessor.entry(key)) is not None:
+            versions.append(entry.version)
+    found = [one for one in dict.fromkeys(versions) if given and one.startswith(given)]
+    if given in found or not found:
+        return given
+    if len(found) > 1:
+        raise InvalidValueError(
+            f"{len(found)} versions of {key!r} start with {given!r}; give more of it: {', '.join(found[:5])}"
+        )
+    return found[0]
 
 
 @app.command("copy")

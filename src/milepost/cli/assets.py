@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from milepost import AssetRecord, AssetStoreAccessor, DamagedValue, Entry
+from milepost.calls import HeldKeys
 from milepost.cli.asset_store import AssetName, AssetUri, find
 from milepost.cli.common import AsJson, Url, open_store, plain, say, show, table, when
 from milepost.cli.task_store import short
-from milepost.errors import DamagedEntryError
+from milepost.errors import DamagedEntryError, NotFoundError
+from milepost.scopes import activate_command
 
 __all__ = ["app"]
 
@@ -49,20 +52,28 @@ def _users(record: AssetRecord) -> str:
 
 @app.command("show")
 def show_asset(asset: AssetName, uri: AssetUri = None, url: Url = None, as_json: AsJson = False) -> None:
-    """Show an asset: who refers to it, and its keys with who moved each last.
+    """Show an asset: who refers to it, and its keys with who moved each last; of a deactivated one what is kept of it.
 
     Example: milepost assets show flights_table
     """
     with open_store(url) as store:
         record = store.assets.register(find(store, asset, uri))
-        entries = list(_entries(store.asset_store(record.scope)))
+        # Reads of a deactivated one find nothing.
+        entries = list(_entries(store.asset_store(record.scope))) if record.active else []
+        held = store.metastore.call(HeldKeys(record.id, 5))
+        until = record.kept_until(store.settings.orphan_grace_hours)
     if as_json:
-        show({"asset": record, "entries": entries})
+        show({"asset": record, "entries": entries, "keys": held.keys, "kept_until": until})
         return
     say(f"{plain(record.name)} (id {record.id}, {plain(record.uri)}): {_state(record)}, recorded {when(record.created_at)}")
     if record.deactivated_at is not None:
         say(f"deactivated {when(record.deactivated_at)} by {record.deactivated_by}")
     say(f"used by: {_users(record)}")
+    if not record.active:
+        count = "an unknown number of keys" if held.keys is None else f"{held.keys} key{'' if held.keys == 1 else 's'}"
+        say(f"holds {count}{_names(held.first, held.keys)}, kept {_lasting(until)}")
+        say(f"to have it back: {activate_command(record.scope)}")
+        return
     rows = [
         (plain(one.key), short(one.value), when(one.updated_at), one.writer)
         if isinstance(one, Entry)
@@ -70,6 +81,18 @@ def show_asset(asset: AssetName, uri: AssetUri = None, url: Url = None, as_json:
         for one in entries
     ]
     table(("KEY", "VALUE", "WRITTEN", "BY"), rows)
+
+
+def _names(first: Sequence[str], count: int | None) -> str:
+    if not first:
+        return ""
+    return f" ({', '.join(map(plain, first))}{', …' if count is not None and count > len(first) else ''})"
+
+
+def _lasting(until: datetime | None) -> str:
+    if until is None:
+        return "for as long as a DAG reads it or an alias stands for it"
+    return f"until {when(until)} (orphan_grace_hours); then a collection removes it"
 
 
 def _entries(accessor: AssetStoreAccessor) -> Iterator[Entry | DamagedValue]:
@@ -100,7 +123,33 @@ def deactivate(asset: AssetName, uri: AssetUri = None, url: Url = None, as_json:
     Example: milepost assets deactivate flights_table
     """
     with open_store(url) as store:
-        _print(store.assets.deactivate(find(store, asset, uri)), as_json=as_json)
+        record = store.assets.deactivate(find(store, asset, uri))
+        _print(record, as_json=as_json)
+        if not as_json:
+            say(f"its state is kept {_lasting(record.kept_until(store.settings.orphan_grace_hours))}")
+
+
+@app.command("forget")
+def forget(
+    dag: Annotated[str, typer.Argument(metavar="DAG", help="A DAG that was renamed or deleted.")],
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Drop what a DAG refers to. Assets that no other DAG refers to are deactivated; the next load of the DAG undoes it.
+
+    Example: milepost assets forget old_flights
+    """
+    with open_store(url) as store:
+        if not store.assets.list(dag_id=dag):
+            raise NotFoundError(f"the DAG {dag} refers to no asset; `milepost assets list` shows who does")
+        gone = [record for asset in store.assets.declare(dag).deactivated if (record := store.assets.get(asset)) is not None]
+        if as_json:
+            show({"deactivated": gone})
+            return
+        say(f"{plain(dag)} refers to no asset any more")
+        for record in gone:
+            until = record.kept_until(store.settings.orphan_grace_hours)
+            say(f"{plain(record.name)} is {_state(record)}; its state is kept {_lasting(until)}")
 
 
 def _print(record: AssetRecord, *, as_json: bool) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from milepost import CleanReport, connect
-from milepost.cli.common import AsJson, Url, at_least_one, fail, open_store, plain, say, show, size_text, table, when
+from milepost import CleanReport, Store, connect
+from milepost.calls import HeldKeys
+from milepost.cli.common import AsJson, Url, at_least_one, data, fail, open_store, plain, say, show, size_text, table, when
 from milepost.cli.exits import Exit
-from milepost.collection import Progress
+from milepost.collection import SWEPT_NAMES, Progress
 from milepost.config import mask_url
 
 __all__ = ["register"]
@@ -49,10 +50,12 @@ def clean(dry_run: DryRun = False, batch_size: BatchSize = None, url: Url = None
     """
     with open_store(url) as store, _bar(dry_run) as progress:
         report = store.clean(dry_run=dry_run, batch_size=batch_size, first=FIRST, progress=progress)
+        deactivated = _deactivated(store) if dry_run else []
     if as_json:
-        show(report)
+        show({**data(report), "deactivated": deactivated} if dry_run else report)
     elif report.held_by is None:
         _print(report)
+        _print_deactivated(deactivated, report)
     if report.held_by is not None:
         fail(f"another collector is at work ({report.held_by}); nothing was removed")
         return Exit.CONFLICT
@@ -88,7 +91,7 @@ def _print(report: CleanReport) -> None:
             (report.orphans, "assets past orphan_grace_hours, with their state"),
         ],
     )
-    if report.swept:
+    if report.swept and not report.dry_run:
         say()
         for name in report.swept[:FIRST]:
             say(f"asset: {plain(name)}")
@@ -102,6 +105,33 @@ def _print(report: CleanReport) -> None:
             say(f"… (the first {FIRST} of each kind)")
     if report.backend:
         say(f"entries of the backend: {report.backend}")
+
+
+def _deactivated(store: Store) -> list[dict[str, Any]]:
+    """Return the assets that a sweep takes, now or later, with what they hold, in the order of their time."""
+    hours = store.settings.orphan_grace_hours
+    orphans = [(one.kept_until(hours), one) for one in store.assets.list(active=False)]
+    due = sorted(((until, one.id, one) for until, one in orphans if until is not None), key=lambda each: each[:2])
+    found = []
+    for until, number, one in due[:SWEPT_NAMES]:
+        held = store.metastore.call(HeldKeys(number, FIRST))
+        found.append({"asset": str(one.scope), "kept_until": until, "keys": held.keys, "first": held.first})
+    return found
+
+
+def _print_deactivated(deactivated: list[dict[str, Any]], report: CleanReport) -> None:
+    if not deactivated:
+        return
+    say()
+    rows = []
+    for one in deactivated[:FIRST]:
+        names = [plain(key) for key in one["first"]]
+        more = ["…"] if one["keys"] is not None and one["keys"] > len(names) else []
+        due = "due now" if one["asset"] in report.swept else when(one["kept_until"])
+        rows.append((plain(one["asset"]), due, "?" if one["keys"] is None else one["keys"], ", ".join(names + more)))
+    table(("DEACTIVATED ASSET", "KEPT UNTIL", "HOLDS", "KEYS"), rows)
+    if len(deactivated) > FIRST:
+        say(f"… (the first {FIRST}; more with --json)")
 
 
 @_db.command("upgrade")

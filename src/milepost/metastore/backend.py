@@ -154,12 +154,14 @@ class BackendMetastore(Metastore):
         )
 
     def _lifecycle(self, call: Call[Any]) -> _Steps:
-        """Run a call of the metastore and clear in the backend what it dropped or set aside.
+        """Run a call of the metastore, and clear in the backend what it dropped or set aside.
 
         The backend cannot keep archives, so what a clear sets aside is gone there. The record comes first: were the process
         killed in between, the fence would be right and the keys would be left.
         """
         answer = yield call
+        if isinstance(call, calls.HeldKeys) and not self._native:
+            return calls.Held(None, [])
         gone: list[Scope] = []
         if isinstance(call, calls.Open | calls.Expand | calls.ClearInstances):
             gone = answer.discarded

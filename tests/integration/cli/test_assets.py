@@ -54,8 +54,20 @@ def test_activate_and_deactivate(cli: Cli, store: Store, asset: Any) -> None:
     assert store.assets.get(A).deactivated_by == Writer("cli")
     assert cli("assets", "deactivate", "a", "--json").json["active"] is False
     cli("asset-store", "set", "a", "watermark", "1", code=5)
-    cli("asset-store", "get", "a", "watermark", code=4)
-    assert "deactivated" in cli("assets", "show", "a").out
+    until = store.assets.get(A).kept_until(24).astimezone().isoformat(sep=" ", timespec="seconds")
+    for command in (("list", "a"), ("get", "a", "watermark"), ("history", "a", "watermark"), ("restore", "a", "--list")):
+        err = cli("asset-store", *command, code=4).err
+        assert (
+            f"the asset a (s3://a) is deactivated, so reads find nothing, and its state may be removed from {until}" in err
+        )
+        assert "milepost assets activate a --uri s3://a" in err
+    shown = cli("assets", "show", "a").out
+    assert f"holds 1 key (watermark), kept until {until} (orphan_grace_hours); then a collection removes it" in shown
+    assert "to have it back: milepost assets activate a --uri s3://a" in shown
+    assert cli("assets", "show", "a", "--json").json["keys"] == 1
+    store.assets.deactivate(B)
+    assert "holds 0 keys, kept for as long as a DAG reads it" in cli("assets", "show", "b").out
+    store.assets.activate(B)
     assert [one["name"] for one in cli("assets", "list", "--deactivated", "--json").json] == ["a"]
     assert cli("assets", "activate", "a").out == "a is active\n"
     assert cli("asset-store", "get", "a", "watermark").out == '"2024-06-02"\n'
@@ -72,15 +84,72 @@ def test_history_and_rollback(cli: Cli, asset: Any) -> None:
     newest = cli("asset-store", "history", "a", "watermark", "--json").json[0]
     assert (newest["value"], newest["cause"], newest["replaced_by"]["kind"]) == ("2024-06-02", "rollback", "cli")
     cli("asset-store", "rollback", "a", "watermark", "--version", "nothing", code=4)
-    assert cli("asset-store", "history", "a", "other", "--json").json == []
+    assert "no key 'other' and no earlier values" in cli("asset-store", "history", "a", "other", code=4).err
+    cli("asset-store", "set", "a", "fresh", "1")
+    assert cli("asset-store", "history", "a", "fresh", "--json").json == []
     cli("asset-store", "history", "a", "watermark", "--limit", "0", code=2)
+
+
+def test_rollback_by_the_beginning_of_a_version(cli: Cli, asset: Any) -> None:
+    """A version may be cut short as long as it is the only one that begins so; otherwise nothing is written."""
+    (past,) = asset.history("watermark")
+    now = asset.entry("watermark").version
+    same = next(n for n in range(len(now) + 1) if past.version[: n + 1] != now[: n + 1])
+    if same:
+        assert "versions of 'watermark' begin with" in (
+            cli("asset-store", "rollback", "a", "watermark", "--version", now[:same], code=3).err
+        )
+    cli("asset-store", "rollback", "a", "watermark", "--version", "", code=4)
+    assert asset.entry("watermark").version == now
+    done = cli("asset-store", "rollback", "a", "watermark", "--version", past.version[: same + 1])
+    assert done.out == '"2024-06-01"\n'
+
+
+def test_forget(cli: Cli, store: Store, asset: Any) -> None:
+    """A DAG that is gone loses its references; what no other one refers to is deactivated, and named."""
+    store.assets.declare("other", inlets=[B])
+    said = cli("assets", "forget", "dag").out.splitlines()
+    assert said[0] == "dag refers to no asset any more"
+    assert said[1].startswith("a is deactivated (unreferenced); its state is kept until ")
+    assert len(said) == 2
+    assert store.assets.list(dag_id="dag") == []
+    assert store.assets.get(B).active
+    assert "refers to no asset" in cli("assets", "forget", "dag", code=4).err
+    assert [one["name"] for one in cli("assets", "forget", "other", "--json").json["deactivated"]] == ["b"]
+
+
+def test_a_dry_run_names_what_orphans_hold_and_until_when(cli: Cli, store: Store) -> None:
+    """A dry run shows deactivated assets, due or not yet, with their keys and the end of their grace."""
+    with connect(cli.url, clock=ManualClock(datetime(2024, 1, 1, tzinfo=timezone.utc))) as early:
+        early.asset_store(A).set_many({f"k{n:02}": n for n in range(21)})
+        early.assets.deactivate(A)
+    store.asset_store(B).set("watermark", 1)
+    store.assets.deactivate(B)
+    read = Asset("read")
+    store.assets.declare("dag", inlets=[read])
+    store.assets.deactivate(read)
+    until = store.assets.get(B).kept_until(24)
+    dry = cli("clean", "--dry-run", "--json").json
+    assert dry["deactivated"] == [
+        {
+            "asset": "a (s3://a)",
+            "kept_until": "2024-01-02T00:00:00+00:00",
+            "keys": 21,
+            "first": [f"k{n:02}" for n in range(20)],
+        },
+        {"asset": "b (s3://b)", "kept_until": until.isoformat(), "keys": 1, "first": ["watermark"]},
+    ]
+    lines = [line.split() for line in cli("clean", "--dry-run").out.splitlines()]
+    assert ["a", "(s3://a)", "due", "now", "21", "k00,"] in [line[:6] for line in lines]
+    shown = until.astimezone().isoformat(sep=" ", timespec="seconds").split()
+    assert ["b", "(s3://b)", *shown, "1", "watermark"] in lines
 
 
 def test_copy(cli: Cli, store: Store, asset: Any) -> None:
     """Copy takes all keys to a known asset, or with --create to a new one; over live keys only with --force."""
     assert cli("asset-store", "copy", "a", "b", "--json").json == {"copied": 1}
     assert store.asset_store(B).get("watermark") == "2024-06-02"
-    assert "force" in cli("asset-store", "copy", "a", "b", code=5).err
+    assert "(--force) writes over them" in cli("asset-store", "copy", "a", "b", code=5).err
     assert cli("asset-store", "copy", "a", "b", "--force").out == "1 key copied\n"
     assert "--create" in cli("asset-store", "copy", "a", "new", code=4).err
     assert cli("asset-store", "copy", "a", "new", "--to-uri", "s3://new", "--create").out == "1 key copied\n"

@@ -13,10 +13,10 @@ from milepost.clock import from_micros
 from milepost.entry import Writer
 from milepost.errors import AssetNotFoundError
 from milepost.metastore.operations.assets import find_all, find_one
-from milepost.metastore.operations.base import Environment, Operation
+from milepost.metastore.operations.base import Environment, Operation, key_text
 from milepost.scopes import AssetScope
 
-__all__ = ["alias_hash", "attach", "declare", "list_all", "set_active", "sweep"]
+__all__ = ["alias_hash", "attach", "declare", "held", "list_all", "set_active", "sweep"]
 
 
 def alias_hash(alias: str) -> bytes:
@@ -64,6 +64,13 @@ def _record(row: Sequence[Any], references: list[AssetReference], aliases: list[
         deactivated_by=None if writer is None else Writer.decode(writer),
         cause=cause,
     )
+
+
+def held(call: calls.HeldKeys, _: Environment) -> Operation[calls.Held]:
+    """See `milepost.calls.HeldKeys`."""
+    ((count,),) = yield "entry_count", (call.asset,)
+    rows = yield "entry_first", (call.asset, call.limit)
+    return calls.Held(int(count), [key_text(key) for (key,) in rows])
 
 
 # -- active or not --------------------------------------------------------------------------------------------------------

@@ -26,6 +26,10 @@ WHERE owner_id = :owner AND key >= :low AND (:high IS NULL OR key < :high)
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY key
 
+-- entry_first(owner, limit)
+-- The first live keys, by code point.
+SELECT key FROM milepost.entries WHERE owner_id = :owner AND (expires_at IS NULL OR expires_at > :now) ORDER BY key LIMIT :limit
+
 -- entry_items(owner, low, high)
 -- Live rows in [low, high), by code point.
 SELECT key, value, encoding, version, created_at, updated_at, expires_at, default_day, writer FROM milepost.entries
