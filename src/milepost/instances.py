@@ -157,6 +157,7 @@ class Instances:
                 fence=opened.fence,
                 attempt=opened.attempt,
                 owner_id=owner_id,
+                warns=True,
             )
 
         writer = Writer.of_task(call.scope, opened.attempt)

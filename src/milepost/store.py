@@ -326,7 +326,8 @@ class Store:
         return calls.FindAsset(asset_scope(asset), register=True)
 
     def _asset(self, number: int, name: str, uri: str) -> AssetStoreAccessor:
-        handle = Handle(AssetScope(number, name, uri), self._writer.encode(), owner_id=number)
+        people = self._writer.kind in _LOGGED  # they are told otherwise
+        handle = Handle(AssetScope(number, name, uri), self._writer.encode(), owner_id=number, warns=not people)
         return AssetStoreAccessor(self._metastore, handle, self.settings.max_value_bytes)
 
     def clean(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from milepost import (
     InvalidValueError,
     TaskScope,
     Writer,
+    connect,
 )
 from tests.contract.conftest import SCOPE, as_writer, real, sql
 
@@ -219,6 +221,40 @@ def test_a_deactivated_asset(store: Any) -> None:
         assert (accessor.items(), accessor.get_many(["k"]), "k" in accessor) == ([], {}, False)
     sql(store, "UPDATE assets SET active = 1")
     assert asset.items() == [("k", 1)]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda asset: asset.get("k"),
+        lambda asset: asset.entry("k"),
+        lambda asset: asset.keys(),
+        lambda asset: asset.items(),
+        lambda asset: asset.get_many(["k"]),
+        len,
+        lambda asset: "k" in asset,
+        lambda asset: asset.history("k"),
+        lambda asset: asyncio.run(asset.aget("k")),
+    ],
+)
+def test_a_read_of_a_deactivated_asset_warns_once(read: Any, caplog: Any) -> None:
+    """Each accessor logs once that it reads nothing because the asset is deactivated; before that, nothing."""
+    with connect("memory://") as store:
+        store.asset_store(A).set("k", 1)
+        task = assets_of(store, inlets=[A])[A]
+        read(task)
+        task.get("absent")
+        assert not caplog.records
+        store.assets.deactivate(A)
+        for accessor in (task, store.asset_store(A)):
+            caplog.clear()
+            read(accessor)
+            read(accessor)
+            (warning,) = [record.getMessage() for record in caplog.records if record.name == "milepost"]
+            assert warning == (
+                "the asset a (s3://a) is deactivated, so reads find nothing; its state comes back with: "
+                "milepost assets activate a --uri s3://a"
+            )
 
 
 def test_assets_outlive_their_runs(store: Any) -> None:

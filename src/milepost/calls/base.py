@@ -43,9 +43,10 @@ class Handle:
         owner_id: The number under which the owner's keys are stored, once known.
         fixed: Whether it is this owner and no other, should one be recorded anew under the scope.
         running: Whether it opens anything only while the attempt runs: that of a token does.
+        warns: Whether to log a warning when a read meets a deactivated asset. It is logged once.
     """
 
-    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "running", "scope", "writer")
+    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "running", "scope", "warns", "writer")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class Handle:
         owner_id: int | None = None,
         fixed: bool = False,
         running: bool = False,
+        warns: bool = False,
     ) -> None:
         self.scope = scope
         self.writer = writer
@@ -69,6 +71,7 @@ class Handle:
         self.owner_id = owner_id
         self.fixed = fixed
         self.running = running
+        self.warns = warns
 
 
 class Stored(NamedTuple):

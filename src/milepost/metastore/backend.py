@@ -13,6 +13,7 @@ from milepost.abc import BaseStateBackend, Metastore
 from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
 from milepost.clock import from_micros, to_micros
 from milepost.errors import BackendUnsupportedError, InvalidValueError
+from milepost.metastore.operations.base import warn_deactivated
 from milepost.retention import NEVER, Retention, expiry
 from milepost.scopes import AssetScope, Scope, TaskScope
 
@@ -182,6 +183,8 @@ class BackendMetastore(Metastore):
         if isinstance(session.handle.scope, TaskScope) or self._native:
             return True
         records = yield calls.ListAssets(AssetScope(session.handle.owner_id))
+        if records and not records[0].active:
+            warn_deactivated(session.handle)
         return bool(records) and records[0].active
 
     def _get(self, session: Session, key: str) -> _Steps:

@@ -35,7 +35,7 @@ COMMANDS = [
     ("task-store", "clear"), ("task-store", "restore"), ("asset-store",), ("asset-store", "list"), ("asset-store", "get"),
     ("asset-store", "set"), ("asset-store", "delete"), ("asset-store", "clear"), ("asset-store", "restore"),
     ("asset-store", "history"), ("asset-store", "rollback"), ("asset-store", "copy"), ("assets",), ("assets", "list"),
-    ("assets", "show"), ("assets", "activate"), ("assets", "deactivate"), ("state-store",),
+    ("assets", "show"), ("assets", "activate"), ("assets", "deactivate"), ("assets", "forget"), ("state-store",),
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
     ("config", "show"), ("doctor",), ("export",), ("import",),
 ]  # fmt: skip

@@ -210,3 +210,26 @@ def test_a_run_says_what_becomes_of_an_asset_and_what_it_swept(project):
     assert outcome.code == 0
     assert "collection after the run: removed the asset a (s3://a) with its state" in outcome.err
     assert sorted(assets(project)) == ["b", "c"]
+
+
+def test_a_task_that_reads_a_deactivated_asset_is_warned(project):
+    """A loader that would begin anew because its asset is deactivated has that in its log, once."""
+    with milepost.connect(project.url) as store:
+        store.asset_store(Asset("a")).set("watermark", 7)
+    project.write(
+        """
+with DAG("d"):
+    @task(inlets=[Asset("a")])
+    def load(asset_store=None):
+        return [asset_store.get("watermark", 0), asset_store.get("watermark", 0)]
+    load()
+"""
+    )
+    assert "deactivated" not in project.run().err
+    with milepost.connect(project.url) as store:
+        store.assets.deactivate(Asset("a"))
+    outcome = project.run(run_id="r2")
+    assert project.result("load", run_id="r2") == [0, 0]
+    assert outcome.err.count("the asset a is deactivated, so reads find nothing") == 1
+    assert "[load] WARNING milepost: the asset a is deactivated" in outcome.err
+    assert "milepost assets activate a\n" in outcome.err

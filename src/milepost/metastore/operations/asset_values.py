@@ -9,7 +9,14 @@ from milepost import calls
 from milepost.calls import PLAIN, Handle, Item, new_version
 from milepost.entry import Archive
 from milepost.errors import ArchiveNotFoundError, ConflictError, DamagedEntryError, NotFoundError
-from milepost.metastore.operations.base import Environment, Operation, guard_read, guard_write, key_text
+from milepost.metastore.operations.base import (
+    Environment,
+    Operation,
+    guard_read,
+    guard_write,
+    key_text,
+    warn_deactivated,
+)
 from milepost.metastore.operations.entries import select, write
 from milepost.metastore.operations.records import archive_record
 from milepost.ordering import Order, is_further
@@ -72,6 +79,10 @@ def history(call: calls.History, environment: Environment) -> Operation[list[cal
         rows = yield "asset_history", (call.handle.owner_id, call.key, limit)
     if len(rows) < call.limit:
         yield from guard_read(call.handle)
+    if not rows and call.handle.warns:
+        active = yield "asset_active", (call.handle.owner_id,)
+        if active and not active[0][0]:
+            warn_deactivated(call.handle)
     return list(map(calls.Past._make, rows))
 
 

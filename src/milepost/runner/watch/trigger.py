@@ -93,7 +93,7 @@ class RunningTrigger:
         numbers = {(scope.name, scope.uri): scope.asset_id for scope, _ in assets}
         self._dags: Any = [(dag_id, [numbers[names] for names in on]) for dag_id, on in watched.dags.items()]
         noticing = Noticing(store.metastore)
-        handles = [Handle(scope, f"watcher:{name}", owner_id=scope.asset_id) for scope, name in assets]
+        handles = [Handle(scope, f"watcher:{name}", owner_id=scope.asset_id, warns=True) for scope, name in assets]
         self._ids = EventIds(noticing, handles)
         limit = store.settings.max_value_bytes
         scopes = [scope for scope, _ in assets]
