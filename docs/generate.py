@@ -85,6 +85,12 @@ def _options(command: Any) -> list[tuple[str, str, str]]:
     return rows
 
 
+def _argument(one: Any) -> str:
+    """Return an argument as the usage line shows it, in brackets if it may be left out."""
+    name = str(one.metavar or one.name.upper())
+    return name if one.required or name.startswith("[") else f"[{name}]"
+
+
 def command_line() -> str:
     """Return the page of commands."""
     lines = [_NOTE + "# Command line", "", "`milepost --help` and `milepost COMMAND --help` print the same.", ""]
@@ -92,7 +98,7 @@ def command_line() -> str:
         depth = min(len(name.split()), 3)
         lines += [f"{'#' * max(depth, 2)} `{name}`", "", _help(command.help), ""]
         if getattr(command, "commands", None) is None:
-            taken = [one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"]
+            taken = [_argument(one) for one in command.params if one.param_type_name == "argument"]
             lines += ["```text", " ".join([name, *taken, "[OPTIONS]"]), "```", ""]
         if rows := _options(command):
             lines += ["| Argument or option | Meaning | Default |", "|---|---|---|"]

@@ -96,7 +96,7 @@ with DAG("flights", params={"until": "2013-11-30"}) as dag:
     @task(outlets=[FLIGHTS])
     def publish(days, rows, asset_store=None):
         """Tell the asset how far it has been loaded."""
-        asset_store.set("watermark", days["until"])
+        asset_store.advance("watermark", days["until"])
         print(f"{rows:,} flights loaded, up to {days['until']}")
 
     days = window()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from milepost import ManualClock, SchemaOutdatedError, SchemaTooNewError, TaskScope, connect
+from milepost import ManualClock, SchemaOutdatedError, SchemaTooNewError, StoreUnreachableError, TaskScope, connect
 from milepost.cli import main
+from milepost.config import mask_url
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.statements import load
@@ -63,8 +64,8 @@ def test_a_newer_schema_is_refused(fresh: Database) -> None:
 
 
 def test_nothing_is_created_where_that_was_not_asked_for(fresh: Database) -> None:
-    """`connect(upgrade=False)` on an empty database says what to do and creates nothing."""
-    with pytest.raises(SchemaOutdatedError, match="milepost db upgrade"):
+    """`connect(upgrade=False)` on an empty database says that there is no store, and what makes one; it creates nothing."""
+    with pytest.raises(StoreUnreachableError, match=r"there is no store in .*; the first run, write or import creates it"):
         connect(fresh.url, upgrade=False)
     schema = "milepost" if fresh.dialect == "postgres" else fresh.name
     assert fresh.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", schema) == []
@@ -81,8 +82,9 @@ def test_an_older_schema_is_upgraded_on_request_only(
     steps = [*migrations(fresh.dialect), later]
     monkeypatch.setattr("milepost.metastore.engines.network.migrations", lambda _: steps)
     for options in ({}, {"upgrade": False}):
-        with pytest.raises(SchemaOutdatedError, match="milepost db upgrade"):
+        with pytest.raises(SchemaOutdatedError, match="milepost db upgrade --url ") as refused:
             connect(fresh.url, **options)
+        assert mask_url(fresh.url) in str(refused.value)
     assert _versions(fresh) == [step.version for step in steps[:-1]]
     with pytest.raises(SystemExit) as ended:
         main(["db", "upgrade", "--url", fresh.url])

@@ -242,7 +242,7 @@ class MysqlEngine(NetworkEngine):
         code = error.args[0] if error.args else 0
         text = " ".join(" ".join(str(part) for part in error.args[1:]).split() or str(error).split())
         if code in (1146, 1054):
-            return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: milepost db upgrade")
+            return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: {self.upgrade_command}")
         if code in (126, 127, 1034, 1194, 1195):
             return DamagedStoreError(f"the store {self.target} is damaged: {text}")
         # Without a number it comes from the driver, which could not make sense of what the server said.

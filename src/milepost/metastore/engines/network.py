@@ -199,7 +199,7 @@ class NetworkEngine(ABC):
         Raises:
             SchemaTooNewError: A newer release wrote it.
             SchemaOutdatedError: It has to be upgraded first.
-            StoreUnreachableError: The server cannot be reached.
+            StoreUnreachableError: The server cannot be reached, or it has no store and none is to be made.
         """
         pending = migrations(self.dialect)
         newest = len(pending)
@@ -222,8 +222,16 @@ class NetworkEngine(ABC):
             raise SchemaTooNewError(
                 f"{self.target} has schema {version} and this release knows {newest}; upgrade Milepost to use it"
             )
+        if version == 0 < newest:
+            raise StoreUnreachableError(f"there is no store in {self.target}; the first run, write or import creates it")
         if version < newest:
-            raise SchemaOutdatedError(f"{self.target} has schema {version} and needs {newest}; run: milepost db upgrade")
+            raise SchemaOutdatedError(f"{self.target} has schema {version} and needs {newest}; run: {self.upgrade_command}")
+
+    @property
+    def upgrade_command(self) -> str:
+        """The command that brings the schema up to date, for people to copy; secrets stay hidden."""
+        hint = " (with what *** stands for)" if "***" in self.target else ""
+        return f"milepost db upgrade --url '{self.target}'{hint}"
 
     # -- the flow of a call -------------------------------------------------------------------------------------------
 

@@ -254,7 +254,7 @@ class PostgresEngine(AsyncNetworkEngine):
         text = " ".join(str(error).split())
         state = getattr(error, "sqlstate", None) or ""
         if state in ("42P01", "42703", "3F000"):
-            return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: milepost db upgrade")
+            return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: {self.upgrade_command}")
         if isinstance(error, psycopg.OperationalError):
             return StoreUnreachableError(f"cannot reach the store {self.target}: {text}")
         if state.startswith("XX"):

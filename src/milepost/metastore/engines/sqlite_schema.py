@@ -123,7 +123,7 @@ def look(target: str) -> sqlite3.Connection:
     path = Path(target)
     try:
         if not path.exists():
-            raise StoreUnreachableError(f"there is no store {target}; the first run or write creates it")
+            raise StoreUnreachableError(f"there is no store {target}; the first run, write or import creates it")
         return sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=rw",
             uri=True,
