@@ -58,6 +58,8 @@ class Instances:
         inlets: Iterable[Any] = (),
         outlets: Iterable[Any] = (),
         options: TaskOptions = _NO_OPTIONS,
+        max_tries: int | None = None,
+        run_clears: int | None = None,
     ) -> dict[str, Any]:
         """Begin or resume an attempt. All earlier attempts are stale from now on.
 
@@ -74,6 +76,10 @@ class Instances:
                 where it is used, not here.
             outlets: Assets that the task writes; as for inlets.
             options: Options of the task, recorded with the instance.
+            max_tries: How many tries the host's scheduler grants the instance by now. Where that has grown since the attempt
+                before, a person has cleared the instance there: it starts over first, as after `clear`.
+            run_clears: How often the host has cleared the run, for a host that shows the same run under another incarnation
+                after each: an incarnation with more clears than recorded is the recorded run.
 
         Returns:
             ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors, "attempt": int}``: the stores of this
@@ -84,7 +90,7 @@ class Instances:
             TypeError: ``attempt`` is no `int`, or an inlet or outlet no asset.
             ValueError: ``attempt`` is below 1.
         """
-        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options)
+        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options, max_tries, run_clears)
         return self._context(call, self._metastore.call(call))
 
     async def aopen(
@@ -98,9 +104,11 @@ class Instances:
         inlets: Iterable[Any] = (),
         outlets: Iterable[Any] = (),
         options: TaskOptions = _NO_OPTIONS,
+        max_tries: int | None = None,
+        run_clears: int | None = None,
     ) -> dict[str, Any]:
         """As `open`."""
-        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options)
+        call = self._open(scope, attempt, incarnation, item, item_name, inlets, outlets, options, max_tries, run_clears)
         return self._context(call, await self._metastore.acall(call))
 
     def _open(
@@ -113,6 +121,8 @@ class Instances:
         inlets: Iterable[Any],
         outlets: Iterable[Any],
         options: TaskOptions,
+        max_tries: int | None,
+        run_clears: int | None,
     ) -> calls.Open:
         return calls.Open(
             check_scope(scope),
@@ -124,6 +134,8 @@ class Instances:
             outlets=_concrete(_listed(outlets, "outlets")),
             inlet_aliases=[alias.name for alias in inlets if is_alias(alias)],
             options=_options(options),
+            max_tries=_count(max_tries, "max_tries"),
+            run_clears=_count(run_clears, "run_clears"),
         )
 
     def _fingerprint(self, scope: TaskScope, item: Mapping[str, Any] | None) -> str | None:
@@ -441,6 +453,10 @@ def _options(options: TaskOptions) -> TaskOptions:
     if not isinstance(options, TaskOptions):
         raise UnsupportedTypeError(f"options must be TaskOptions, not {type(options).__name__}")
     return options
+
+
+def _count(number: int | None, name: str) -> int | None:
+    return None if number is None else check_number(number, name, 0, MAX_MAP_INDEX)
 
 
 def _keep(keep: bool | None) -> bool | None:

@@ -416,3 +416,42 @@ def test_s21_delete_run_takes_task_rows_only(store: Any) -> None:
     with pytest.raises(RunNotFoundError):
         store.instances.delete_run(DAG, RUN)
     assert store.task_store(SCOPE, attempt=1).keys() == []
+
+
+def test_more_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
+    """S-22: where the host grants more tries than at the attempt before, a person has cleared there: it starts over."""
+    first = store.instances.open(SCOPE, 1, max_tries=2)["task_store"]
+    first.set("job", "j-1")
+    store.instances.finish(SCOPE, 1, "up_for_retry")
+    second = store.instances.open(SCOPE, 2, max_tries=2)["task_store"]
+    assert second.get("job") == "j-1"
+    third = store.instances.open(SCOPE, 3, max_tries=4)["task_store"]
+    assert third.keys() == []
+    assert [(archive.cause, archive.keys) for archive in store.instances.archives(SCOPE)] == [("clear", ("job",))]
+    third.set("job", "j-2")
+    assert store.instances.open(SCOPE, 4, max_tries=4)["task_store"].get("job") == "j-2"
+
+
+def test_a_clear_by_the_host_keeps_where_the_task_says_so(store: Any) -> None:
+    """`on_clear` of the task decides about a clear that the host reports, too."""
+    keep = TaskOptions(on_clear="keep")
+    store.instances.open(SCOPE, 1, max_tries=0, options=keep)["task_store"].set("job", "j-1")
+    assert store.instances.open(SCOPE, 2, max_tries=1, options=keep)["task_store"].get("job") == "j-1"
+
+
+def test_a_clear_here_and_in_the_host_is_one_clear(store: Any) -> None:
+    """What was restored after a clear in Milepost is not cleared again when the host reports the same clear."""
+    store.instances.open(SCOPE, 1, max_tries=0)["task_store"].set("job", "j-1")
+    store.instances.finish(SCOPE, 1, "failed")
+    store.instances.clear(SCOPE)
+    store.instances.restore(SCOPE)
+    assert store.instances.open(SCOPE, 2, max_tries=1)["task_store"].get("job") == "j-1"
+
+
+def test_a_run_that_its_host_cleared_is_the_same_run(store: Any) -> None:
+    """Another incarnation after more clears is the recorded run; after as many or fewer, it is a run made anew."""
+    store.instances.open(SCOPE, 1, incarnation="0 a", run_clears=0)["task_store"].set("job", "j-1")
+    assert store.instances.open(SCOPE, 2, incarnation="1 b", run_clears=1)["task_store"].get("job") == "j-1"
+    with pytest.raises(StaleAttemptError, match="earlier one"):
+        store.instances.open(SCOPE, 3, incarnation="0 a", run_clears=0)
+    assert store.instances.open(SCOPE, 1, incarnation="0 c", run_clears=0)["task_store"].keys() == []

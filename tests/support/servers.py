@@ -27,6 +27,8 @@ _URLS = {
     "mysql": os.environ.get("MILEPOST_TEST_MYSQL_URL") or "mysql://root@127.0.0.1:3306/mysql",
 }
 TABLES = (
+    "run_clears",
+    "grants",
     "intents",
     "event_runs",
     "events",

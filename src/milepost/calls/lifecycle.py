@@ -64,6 +64,8 @@ class Open(Call[Opened]):
         outlets: Concrete outlet assets.
         inlet_aliases: Aliases among the inlets; the assets that they stand for are inlets too.
         options: Options of the task, recorded with the instance.
+        max_tries: How many tries the host grants it; more than at the attempt before: it was cleared there, and starts over.
+        run_clears: How often the host has cleared the run, where another incarnation after more clears is the same run.
 
     Raises:
         StaleAttemptError: A lower attempt, a cleared one, or a replaced incarnation.
@@ -78,6 +80,8 @@ class Open(Call[Opened]):
     outlets: Sequence[AssetScope] = ()
     inlet_aliases: Sequence[str] = ()
     options: TaskOptions = field(default_factory=TaskOptions)
+    max_tries: int | None = None
+    run_clears: int | None = None
 
 
 @dataclass(eq=False, slots=True)

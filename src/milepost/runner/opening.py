@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from milepost.entry import TaskOptions
+from milepost.sdk.options import item_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,17 +45,8 @@ def open_attempt(
         attempt,
         incarnation=incarnation,
         item=item,
-        item_name=None if item is None else _name(item),
+        item_name=None if item is None else item_name(item),
         inlets=task.inlets,
         outlets=task.outlets,
         options=TaskOptions(clear_on_success=chosen.clear_on_success, on_clear=chosen.on_clear),
     )
-
-
-def _name(item: Mapping[str, Any]) -> str | None:
-    """Return a short name of a mapped item for people, if its parts are short themselves."""
-    parts = list(item.values())
-    if not parts or not all(isinstance(part, (str, int, float, bool)) for part in parts):
-        return None
-    text = ", ".join(str(part) for part in parts).replace("\0", "")[:200]
-    return text.encode(errors="replace").decode() or None

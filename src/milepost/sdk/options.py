@@ -7,13 +7,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from milepost.sdk.errors import DagDefinitionError, reject_unknown
 
-__all__ = ["MapKey", "Options", "options", "options_of"]
+__all__ = ["MapKey", "Options", "item_name", "options", "options_of"]
 
 MapKey = str | Callable[[dict[str, Any]], Any]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
 _ATTRIBUTE: Final = "__milepost_options__"
+"""Also known to `milepost.airflow`, which looks before it loads this module."""
 
 
 class Options(NamedTuple):
@@ -96,3 +97,12 @@ def options_of(target: object) -> Options:
     """Return the options that were set on a function or an operator class."""
     chosen = getattr(target, _ATTRIBUTE, None)
     return chosen if isinstance(chosen, Options) else Options()
+
+
+def item_name(item: Mapping[str, Any]) -> str | None:
+    """Return a short name of a mapped item for people, if its parts are short themselves."""
+    parts = list(item.values())
+    if not parts or not all(isinstance(part, (str, int, float, bool)) for part in parts):
+        return None
+    text = ", ".join(str(part) for part in parts).replace("\0", "")[:200]
+    return text.encode(errors="replace").decode() or None

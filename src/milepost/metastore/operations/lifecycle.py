@@ -55,7 +55,7 @@ def set_aside(owner: int, scope: TaskScope, cause: str, writer: str, *, keep: bo
     return int(count)
 
 
-def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
+def open_attempt(call: calls.Open, environment: Environment) -> Operation[calls.Opened]:
     """See `milepost.calls.Open`."""
     run, discarded = yield from _settle_run(call)
     instance = yield from _load(call.scope)
@@ -69,6 +69,14 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
     if attempt > _MAX_ATTEMPT:
         raise InvalidValueError(f"{call.scope} has no next attempt: {instance.attempt} is the last number there is")
     fresh = attempt > instance.attempt
+    if fresh and call.max_tries is not None and (yield from _cleared_by_host(instance, call.max_tries)):
+        keep = (call.options.on_clear or instance.on_clear or environment.policy.on_clear) == "keep"
+        yield from _start_over(instance.id, call.scope, "clear", call.writer, keep=keep)
+        yield from _reopen(run)
+        if not keep:
+            discarded.append(call.scope)
+        instance = yield from _load(call.scope)
+        assert instance is not None
     fence, item, warning = instance.fence, instance.item, None
     if fresh:
         fence += 1
@@ -107,6 +115,15 @@ def open_attempt(call: calls.Open, _: Environment) -> Operation[calls.Opened]:
 def _earlier(count: int) -> str:
     """Say how many keys of an earlier item were set aside."""
     return f"{count} key{' of the earlier one was' if count == 1 else 's of the earlier one were'} set aside"
+
+
+def _cleared_by_host(instance: _Instance, max_tries: int) -> Operation[bool]:
+    """Record what the host grants by now; tell whether a person cleared the instance there, and nobody here has."""
+    rows = yield "grant_get", (instance.id,)
+    if rows and rows[0][0] == max_tries:
+        return False
+    yield "grant_put", (instance.id, max_tries)
+    return bool(rows) and max_tries > rows[0][0] and instance.attempt > instance.cleared_attempt
 
 
 def _item_changed(instance: _Instance, item: str | None) -> bool:
@@ -190,12 +207,20 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
     rows = yield "run_load", (hash_,)
     if not rows:
         run = yield "run_insert", (hash_, scope.dag_id, scope.run_id, incarnation, None, None)
+        if call.run_clears is not None:
+            yield "run_clears_put", (run, call.run_clears)
         return run, discarded
     run, recorded = rows[0][:2]
     if incarnation in (None, recorded):
         return run, discarded
     if recorded is not None:
         yield "incarnation_replace", (hash_, recorded)
+    if call.run_clears is not None:
+        known = yield "run_clears_get", (run,)
+        yield "run_clears_put", (run, call.run_clears)
+        if known and recorded is not None and call.run_clears > known[0][0]:  # the same run, cleared since
+            yield "run_set_incarnation", (run, incarnation)
+            return run, discarded
     ((opened,),) = yield "run_was_opened", (run,)
     if recorded is not None or opened:
         writer = Writer.of_task(scope, call.attempt or 1)  # attempts count anew
@@ -355,12 +380,14 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
             "intent_delete",
             "result_delete",
             "staged_drop",
+            "grant_forget",
             "change_forget",
             "instance_delete",
             "owner_delete",
         ):
             yield statement, (number,)
     yield "expansion_forget", (run,)
+    yield "run_clears_forget", (run,)
     yield "outcome_drop", (run,)
     yield "event_run_delete", (run,)
     yield "run_delete", (run,)

@@ -121,6 +121,32 @@ JOIN milepost_instances AS i ON i.run = r.id AND i.task_id = :task_id AND (:map_
 JOIN milepost_results AS v ON v.owner_id = i.id
 WHERE r.hash = :run_hash ORDER BY i.map_index
 
+-- grant_get(instance)
+-- How many tries its host had granted at the last opening.
+SELECT max_tries FROM milepost_grants WHERE instance = :instance
+
+-- grant_put!(instance, max_tries)
+-- It grants this many by now.
+INSERT INTO milepost_grants (instance, max_tries) VALUES (:instance, :max_tries)
+ON DUPLICATE KEY UPDATE max_tries = :max_tries
+
+-- grant_forget!(instance)
+-- Drop that of an instance.
+DELETE FROM milepost_grants WHERE instance = :instance
+
+-- run_clears_get(run)
+-- How often its host had cleared the run.
+SELECT clears FROM milepost_run_clears WHERE run = :run
+
+-- run_clears_put!(run, clears)
+-- By now it has, this often.
+INSERT INTO milepost_run_clears (run, clears) VALUES (:run, :clears)
+ON DUPLICATE KEY UPDATE clears = :clears
+
+-- run_clears_forget!(run)
+-- Drop that of a run.
+DELETE FROM milepost_run_clears WHERE run = :run
+
 -- expansion_get(run, task_id)
 -- Which computation of its list a mapped task's instances stand for.
 SELECT expansion FROM milepost_expansions WHERE run = :run AND task_id = :task_id

@@ -119,6 +119,32 @@ JOIN instances AS i ON i.run = r.id AND i.task_id = :task_id AND (:map_index IS 
 JOIN results AS v ON v.owner_id = i.id
 WHERE r.hash = :run_hash ORDER BY i.map_index
 
+-- grant_get(instance)
+-- How many tries its host had granted at the last opening.
+SELECT max_tries FROM grants WHERE instance = :instance
+
+-- grant_put!(instance, max_tries)
+-- It grants this many by now.
+INSERT INTO grants (instance, max_tries) VALUES (:instance, :max_tries)
+ON CONFLICT (instance) DO UPDATE SET max_tries = excluded.max_tries
+
+-- grant_forget!(instance)
+-- Drop that of an instance.
+DELETE FROM grants WHERE instance = :instance
+
+-- run_clears_get(run)
+-- How often its host had cleared the run.
+SELECT clears FROM run_clears WHERE run = :run
+
+-- run_clears_put!(run, clears)
+-- By now it has, this often.
+INSERT INTO run_clears (run, clears) VALUES (:run, :clears)
+ON CONFLICT (run) DO UPDATE SET clears = excluded.clears
+
+-- run_clears_forget!(run)
+-- Drop that of a run.
+DELETE FROM run_clears WHERE run = :run
+
 -- expansion_get(run, task_id)
 -- Which computation of its list a mapped task's instances stand for.
 SELECT expansion FROM expansions WHERE run = :run AND task_id = :task_id

@@ -1,0 +1,199 @@
+"""What differs between the versions of Airflow: all of it is here.
+
+Airflow 2 runs a task with the metadata database at hand, from ``TaskInstance``; Airflow 3 runs it with what the API server
+sent, from ``RuntimeTaskInstance``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from milepost.entry import InstanceState
+
+__all__ = ["Identity", "configured", "identity", "is_set_by_user", "state_after", "user_options"]
+
+_log = logging.getLogger("milepost.airflow")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What Airflow says of the attempt that is about to run.
+
+    Args:
+        scope: DAG, run, task and map index.
+        attempt: The number of the attempt. A deferral and a reschedule go on with it.
+        incarnation: Tells the run from an earlier one of the same id.
+        run_clears: How often the run was cleared, where the incarnation changes with that.
+        max_tries: How many tries are granted; a clear grants more.
+        test: Whether it is run by ``dag.test()`` or ``airflow tasks test``.
+        mapped: The mapped arguments, `None` if the task is not mapped.
+    """
+
+    scope: tuple[str, str, str, int]
+    attempt: int
+    incarnation: str | None
+    run_clears: int | None
+    max_tries: int | None
+    test: bool
+    mapped: Mapping[str, Any] | None
+
+    @property
+    def run(self) -> tuple[str, str, str | None]:
+        """The run, apart from others of its name."""
+        return self.scope[0], self.scope[1], self.incarnation
+
+
+def _from_server(task_instance: Any) -> Any:
+    """Return what the API server sent (Airflow 3), `None` on Airflow 2."""
+    return getattr(task_instance, "_ti_context_from_server", None)
+
+
+def identity(task_instance: Any, task: Any, context: Any) -> Identity:
+    """Return what Airflow says of an attempt.
+
+    Args:
+        task_instance: Airflow's.
+        task: The operator, unmapped.
+        context: The task's context.
+    """
+    sent = _from_server(task_instance)
+    map_index = task_instance.map_index if task_instance.map_index is not None else -1
+    mapped = _mapped_arguments(task, context) if map_index >= 0 else None
+    scope = (task_instance.dag_id, task_instance.run_id, task_instance.task_id, map_index)
+    # A dry start of old versions counts from 0.
+    attempt = max(1, task_instance.try_number)
+    run = context["dag_run"]
+    max_tries = (
+        task_instance.max_tries if isinstance(task_instance.max_tries, int) and task_instance.max_tries >= 0 else None
+    )
+    if sent is None:
+        test = bool(getattr(task_instance, "test_mode", False)) or task_instance.job_id is None
+        incarnation = f"{run.id}" if not test else f"{run.id} {run.start_date}"
+        return Identity(scope, attempt, incarnation, None, max_tries, test, mapped)
+    # A worker of Airflow 3 does not see the number of the run. It starts anew when it is cleared.
+    clears = run.clear_number or 0
+    incarnation = f"{_instant(run.run_after)} {clears} {_instant(run.start_date)}"
+    return Identity(scope, attempt, incarnation, clears, max_tries, _in_process(), mapped)
+
+
+def _instant(moment: Any) -> str:
+    return "-" if moment is None else moment.isoformat()
+
+
+def _in_process() -> bool:
+    """Tell whether Airflow 3 runs the task without a supervisor, as ``dag.test()`` and ``tasks test`` do."""
+    runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
+    return type(getattr(runner, "SUPERVISOR_COMMS", None)).__name__ == "InProcessSupervisorComms"
+
+
+def _mapped_arguments(task: Any, context: Any) -> dict[str, Any] | None:
+    """Return the mapped arguments of a task instance, those of a mapped task group too; `None` if they cannot be told."""
+    try:
+        original = context["dag"].get_task(task.task_id)
+        found: dict[str, Any] = {}
+        group = original.get_closest_mapped_task_group()
+        if group is not None:
+            found |= _resolve(group._expand_input, context)
+        if hasattr(original, "_get_specified_expand_input"):
+            found |= _resolve(original._get_specified_expand_input(), context)
+    except Exception as error:  # noqa: BLE001 - these are private to Airflow, and a lost guard fails no task
+        _log.warning(
+            "the mapped arguments of %s cannot be told (%s: %s), so a changed list cannot be noticed",
+            task.task_id, type(error).__name__, error, extra={"action": "item_unguarded"},
+        )  # fmt: skip
+        return None
+    return found or None
+
+
+def _resolve(expand_input: Any, context: Any) -> dict[str, Any]:
+    if _from_server(context["ti"]) is not None:
+        resolved = expand_input.resolve(context)
+    else:
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            resolved = expand_input.resolve(context, session)
+    # With the identities of what needs no rendering.
+    return dict(resolved[0] if isinstance(resolved, tuple) else resolved)
+
+
+def state_after(error: BaseException, task_instance: Any, task: Any) -> InstanceState:
+    """Return the state in which an exception leaves the task instance, as Airflow will judge it.
+
+    Args:
+        error: What the task raised.
+        task_instance: Airflow's.
+        task: The operator.
+    """
+    names = {cls.__name__ for cls in type(error).__mro__}
+    sent = _from_server(task_instance)
+    if names & {"TaskDeferred", "AirflowRescheduleException"}:
+        return "deferred"
+    if "AirflowSkipException" in names:
+        return "skipped"
+    # The work of the task is done; Airflow skips others, or starts a run.
+    if names & {"DownstreamTasksSkipped", "DagRunTriggerException"}:
+        return "success"
+    if sent is None and isinstance(error, SystemExit) and error.code in (None, 0):
+        return "success"
+    final = {"AirflowFailException", "AirflowSensorTimeout"} | ({"AirflowTaskTerminated"} if sent is not None else set())
+    if names & final:
+        return "failed"
+    if sent is not None:
+        again = bool(sent.should_retry)
+    else:
+        again = bool(task.retries) and task_instance.try_number <= task_instance.max_tries
+    return "up_for_retry" if again else "failed"
+
+
+# -- configuration --------------------------------------------------------------------------------------------------------
+
+
+def _configuration() -> Any:
+    from airflow.configuration import conf
+
+    return conf
+
+
+def configured(section: str, name: str) -> str | None:
+    """Return an option of Airflow's configuration as text: from the environment, a command, a secret or the file.
+
+    Args:
+        section: The section.
+        name: The option.
+    """
+    value = _configuration().get(section, name, fallback=None)
+    return None if value is None else str(value)
+
+
+def is_set_by_user(section: str, name: str) -> bool:
+    """Tell whether an option comes from the environment or from ``airflow.cfg``, and is not one of Airflow's own defaults.
+
+    Args:
+        section: The section.
+        name: The option.
+    """
+    return name in user_options(section)
+
+
+def user_options(section: str) -> set[str]:
+    """Return the names of the options of a section that the user has set.
+
+    Args:
+        section: The section.
+    """
+    from configparser import RawConfigParser
+
+    conf = _configuration()
+    found: set[str] = set()
+    # The defaults are in another parser; the user's file is in this one itself.
+    if RawConfigParser.has_section(conf, section):
+        found.update(RawConfigParser.options(conf, section))
+    prefix = f"AIRFLOW__{section.upper()}__"
+    found.update(name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
+    return {name.removesuffix("_cmd").removesuffix("_secret") for name in found}

@@ -1,0 +1,50 @@
+"""The settings and the stores of a process that runs tasks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from milepost.airflow.settings import AirflowSettings, load
+from milepost.store import Store, connect
+
+__all__ = ["settings", "store"]
+
+_MOST_TESTS = 8
+
+_gate = threading.Lock()
+_stores: dict[Any, Store] = {}
+
+
+def settings() -> AirflowSettings:
+    """Return the settings in force.
+
+    Raises:
+        ConfigurationError: An option is unknown or has a bad value.
+    """
+    return load()
+
+
+def store(chosen: AirflowSettings, *, test: tuple[str, str, str | None] | None = None) -> Store:
+    """Return the store of this process; it is opened once and stays open.
+
+    Args:
+        chosen: The settings.
+        test: The run of a test, which gets a store of its own that leaves nothing behind.
+
+    Raises:
+        MilepostError: It cannot be opened.
+    """
+    key = ("test", *test) if test is not None else tuple(sorted(chosen.arguments.items()))
+    with _gate:
+        found = _stores.get(key)
+        if found is None:
+            if test is None:
+                found = connect(secret=chosen.secret, **chosen.arguments)
+            else:
+                tests = [one for one in _stores if one[0] == "test"]
+                for one in tests[: 1 - _MOST_TESTS]:
+                    _stores.pop(one).close()
+                found = connect(**{**chosen.arguments, "url": "memory://", "backend": None})
+            _stores[key] = found
+        return found

@@ -1,0 +1,76 @@
+"""The settings inside Airflow: ``[milepost]`` of ``airflow.cfg``, then ``[state_store]`` where the user has set it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from milepost.airflow import compat
+from milepost.config import OPTIONS, Option, mask_url
+from milepost.config.settings import as_flag, as_number, as_text, parse_option
+from milepost.errors import ConfigurationError
+
+__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "load"]
+
+_OURS = "milepost"
+_SHARED = "state_store"
+_NOT_SHARED = frozenset({"url", "backend"})
+"""Options that are not taken from Airflow's own section: a backend there is one of Airflow's."""
+
+PLUGIN_OPTIONS: dict[str, Option] = {
+    option.name: option
+    for option in (
+        Option("secret", None, as_text, "the worker secret of the server at url", secret=True),
+        Option("open_timeout", 3, as_number(1), "seconds that a task start waits for the store, once"),
+        Option("keep_test_state", False, as_flag, "use the real store in dag.test() and tasks test, too"),
+        Option("durable_operators", True, as_flag, "let the operators of providers keep their jobs over retries"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class AirflowSettings:
+    """The settings in force.
+
+    Args:
+        arguments: Options of ``[state_store]`` of Milepost that Airflow's configuration sets, by name.
+        secret: The worker secret of the server at ``url``.
+        open_timeout: Seconds that a task start waits for the store.
+        keep_test_state: Whether tests use the real store.
+        durable_operators: Whether operators of providers keep their jobs.
+    """
+
+    arguments: dict[str, Any]
+    secret: str | None = field(repr=False)
+    open_timeout: int
+    keep_test_state: bool
+    durable_operators: bool
+
+    def __repr__(self) -> str:
+        shown = {name: mask_url(value) if name == "url" else value for name, value in self.arguments.items()}
+        return f"AirflowSettings({shown!r}, open_timeout={self.open_timeout}, keep_test_state={self.keep_test_state})"
+
+
+def load() -> AirflowSettings:
+    """Return the settings in force.
+
+    Raises:
+        ConfigurationError: An option is unknown or has a bad value; the message names the place.
+    """
+    known = {**OPTIONS, **PLUGIN_OPTIONS}
+    place = f"Airflow's configuration [{_OURS}]"
+    arguments: dict[str, Any] = {}
+    own: dict[str, Any] = {name: option.default for name, option in PLUGIN_OPTIONS.items()}
+    for name in sorted(compat.user_options(_OURS)):
+        raw = compat.configured(_OURS, name) if name in known else ""
+        if raw is None:
+            continue
+        value = parse_option(name, raw, place, _OURS, known)
+        (own if name in PLUGIN_OPTIONS else arguments)[name] = value
+    for name in compat.user_options(_SHARED) & (OPTIONS.keys() - _NOT_SHARED) - arguments.keys():
+        raw = compat.configured(_SHARED, name)
+        if raw is not None:
+            arguments[name] = parse_option(name, raw, f"Airflow's configuration [{_SHARED}]", _SHARED, OPTIONS)
+    if own["secret"] is not None and "url" not in arguments:
+        raise ConfigurationError(f"{place}: secret is that of a server, and there is no url")
+    return AirflowSettings(arguments, **own)

@@ -1,0 +1,69 @@
+"""Wraps the code of one task: opens its attempt before, records how it ended after."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from milepost.airflow import compat
+from milepost.airflow.attempt import Attempt
+
+__all__ = ["wrap"]
+
+_METHODS = ("execute", "resume_execution")
+
+
+def wrap(task_instance: Any) -> None:
+    """Replace ``execute`` and ``resume_execution`` on the operator object of a task instance that is about to run.
+
+    Args:
+        task_instance: Airflow's.
+    """
+    task = task_instance.task
+    state = _State(task_instance, task)
+    for name in _METHODS:
+        method = getattr(task, name, None)
+        # Past the operator's own `__setattr__`, which takes what is set for an argument.
+        if method is not None and not hasattr(method, "__milepost__"):
+            task.__dict__[name] = state.around(method)
+
+
+class _State:
+    """One run of one operator object: the outermost of its two methods opens and ends the attempt."""
+
+    def __init__(self, task_instance: Any, task: Any) -> None:
+        self.task_instance = task_instance
+        self.task = task
+        self.entered = False
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)  # Airflow 2 looks at the name of the function
+        def run(*args: Any, **kwargs: Any) -> Any:
+            context = kwargs.get("context", args[0] if args else None)
+            # An operator may call its own `execute`, and resuming may lead there.
+            if self.entered or context is None:
+                return method(*args, **kwargs)
+            self.entered = True
+            try:
+                return self.run(method, context, args, kwargs)
+            finally:
+                self.entered = False
+                for name in _METHODS:
+                    self.task.__dict__.pop(name, None)
+
+        run.__milepost__ = True  # type: ignore[attr-defined]
+        return run
+
+    def run(self, method: Callable[..., Any], context: Any, args: Any, kwargs: Any) -> Any:
+        attempt = Attempt.begin(self.task_instance, self.task, context)
+        for name, store in attempt.stores.items():
+            if name not in context:
+                context[name] = store
+        try:
+            result = method(*args, **kwargs)
+            attempt.end("success")
+        except BaseException as error:
+            attempt.end(compat.state_after(error, self.task_instance, self.task), error)
+            raise
+        return result
