@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from milepost.entry import InstanceState
 
-__all__ = ["Identity", "configured", "identity", "is_set_by_user", "state_after", "user_options"]
+__all__ = ["Identity", "configured", "identity", "state_after", "takes_default_args", "user_options"]
 
 _log = logging.getLogger("milepost.airflow")
 
@@ -151,6 +151,19 @@ def state_after(error: BaseException, task_instance: Any, task: Any) -> Instance
     return "up_for_retry" if again else "failed"
 
 
+def takes_default_args(init: Callable[..., None]) -> Callable[..., None]:
+    """Let an ``__init__`` of a class that is mixed into operators take its arguments from ``default_args``.
+
+    Args:
+        init: The method.
+    """
+    try:
+        from airflow.sdk.bases.operator import BaseOperatorMeta
+    except ImportError:
+        from airflow.models.baseoperator import BaseOperatorMeta
+    return BaseOperatorMeta._apply_defaults(init)  # type: ignore[no-any-return]
+
+
 # -- configuration --------------------------------------------------------------------------------------------------------
 
 
@@ -169,16 +182,6 @@ def configured(section: str, name: str) -> str | None:
     """
     value = _configuration().get(section, name, fallback=None)
     return None if value is None else str(value)
-
-
-def is_set_by_user(section: str, name: str) -> bool:
-    """Tell whether an option comes from the environment or from ``airflow.cfg``, and is not one of Airflow's own defaults.
-
-    Args:
-        section: The section.
-        name: The option.
-    """
-    return name in user_options(section)
 
 
 def user_options(section: str) -> set[str]:

@@ -1,0 +1,62 @@
+"""The entry point ``airflow.policy``: Airflow loads it before any DAG file, so that providers find a mixin that remembers.
+
+Operators of providers take `ResumableJobMixin` from ``airflow.providers.common.compat.sdk``. Where Airflow has none (before
+3.3), that module falls back to a stand-in of its own, which submits a new job at every try. The module of that stand-in is
+replaced here. Nothing is imported until an operator asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+__all__ = ["install"]
+
+STAND_IN: Final = "airflow.providers.common.compat._resumable_job_mixin"
+_MIXIN: Final = "ResumableJobMixin"
+
+_log = logging.getLogger("milepost.airflow")
+
+
+class _Replacement(ModuleType):
+    """Stands where the stand-in's module would, and decides when the mixin is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name != _MIXIN:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        mixin = _mixin()
+        self.__dict__[name] = mixin
+        return mixin
+
+
+def _mixin() -> Any:
+    from milepost.airflow.settings import load
+
+    if not load().durable_operators:
+        ours = sys.modules.pop(STAND_IN)
+        try:
+            return getattr(importlib.import_module(STAND_IN), _MIXIN)
+        finally:
+            sys.modules[STAND_IN] = ours
+    from milepost.airflow.durable import DurableJobMixin
+
+    _log.info(
+        "Milepost keeps the jobs of providers' operators over retries ([milepost] durable_operators)",
+        extra={"action": "airflow_durable_operators"},
+    )
+    return DurableJobMixin
+
+
+def install() -> None:
+    """Replace the stand-in, unless something has imported it already or it is replaced."""
+    if STAND_IN not in sys.modules:
+        module = _Replacement(STAND_IN, "Milepost's, in place of the stand-in of Airflow's providers.")
+        module.__spec__ = ModuleSpec(STAND_IN, None, origin="Milepost")
+        sys.modules[STAND_IN] = module
+
+
+install()
