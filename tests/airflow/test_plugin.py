@@ -1,0 +1,173 @@
+"""The plugin inside real Airflow, at the level of `dag.test()`."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import time
+from typing import Any
+
+import pytest
+
+from milepost import Asset, TaskScope, connect
+from tests.airflow.conftest import HERE, Home, Livy, Ran
+
+# Airflow itself takes most of it.
+pytestmark = pytest.mark.timeout(500)
+
+NAMES = ["task_store", "asset_store", "task_state_store", "asset_state_store"]
+
+
+def test_operators_functions_and_helpers_find_the_stores(ran: Ran) -> None:
+    """The stores are in the context of operators, are named arguments of functions, and are found by get_current_context."""
+    assert ran.items("plain", "operator") == {"count": 1, "names": NAMES}
+    assert ran.items("plain", "function") == {"same": True}
+    assert ran.items("plain", "current") == {"here": True}
+
+
+def test_the_end_of_each_attempt_is_recorded_as_airflow_sees_it(ran: Ran) -> None:
+    """Success, failure and skip are recorded; a failing task rolls nothing back."""
+    assert ran.states("plain") == {
+        "operator[-1]": ("success", 1),
+        "function[-1]": ("success", 1),
+        "current[-1]": ("success", 1),
+        "skips[-1]": ("skipped", 1),
+        "fails[-1]": ("failed", 1),
+    }
+    assert ran.items("plain", "fails") == {"here": True}
+
+
+def test_mapped_tasks_operators_and_groups_have_keys_of_their_own(ran: Ran) -> None:
+    """S-23: each mapped instance has its own keys, in tasks, operators and task groups, and a name for people."""
+    assert [ran.items("mapped", "each", index) for index in range(3)] == [{"item": "a"}, {"item": "b"}, {"item": "c"}]
+    assert [ran.items("mapped", "operators", index)["count"] for index in range(2)] == [1, 1]
+    assert [ran.items("mapped", "group.inside", index) for index in range(2)] == [{"name": "n1"}, {"name": "n2"}]
+    scope = TaskScope("mapped", ran.ended["mapped"]["run_id"], "each", 1)
+    record = ran.store.instances.get(scope)
+    assert record is not None
+    assert record.item_name == "b"
+
+
+def test_assets_of_a_task_are_its_inlets(ran: Ran) -> None:
+    """The shorthand works on the only inlet; a staged value is seen once Airflow reports success."""
+    accessor = ran.store.asset_store(Asset(uri="s3://bucket/orders"))
+    assert dict(accessor.items()) == {"day": "2026-01-01", "staged": 1}
+    entry = accessor.entry("day")
+    assert entry is not None
+    assert (entry.writer.kind, entry.writer.task_id) == ("task", "moves")
+
+
+def test_a_sensor_counts_over_its_reschedules(ran: Ran) -> None:
+    """S-15 (c): a sensor in reschedule mode counts 1, 2, 3 in one attempt."""
+    assert ran.items("sensor", "poke") == {"pokes": 3}
+    assert ran.states("sensor") == {"poke[-1]": ("success", 1)}
+
+
+def test_a_deferred_task_finds_its_job(ran: Ran) -> None:
+    """S-15 (b), S-26: what was stored before a deferral is there when the same attempt goes on."""
+    assert ran.items("deferred", "defer") == {"job": "j-1", "resumed": "j-1"}
+    assert ran.states("deferred") == {"defer[-1]": ("success", 1)}
+
+
+def test_a_retry_keeps_and_a_clear_by_a_person_starts_over(ran: Ran) -> None:
+    """S-15 (a), S-22: the retry finds what the first attempt stored; after a clear in Airflow the keys are archived."""
+    scope = TaskScope("again", ran.ended["again"]["run_id"], "retried")
+    archives = ran.store.instances.archives(scope)
+    assert [(one.cause, one.keys) for one in archives] == [("clear", ("tries",))]
+    # The attempt after the clear found nothing and failed as the very first one did; numbers go on.
+    assert ran.items("again", "retried") == {"tries": [3]}
+    assert ran.states("again") == {"retried[-1]": ("up_for_retry", 3)}
+    ran.store.instances.restore(scope, force=True)
+    assert ran.items("again", "retried") == {"tries": [1, 2]}
+
+
+def test_a_store_that_cannot_be_reached_fails_only_who_uses_it(home: Home) -> None:
+    """The task that does without succeeds; the other one fails at its first call, with the reason."""
+    ended = home.test("basics.py", "idle", url="http://127.0.0.1:9", secret="s" * 16, open_timeout="1")
+    assert ended["idle"]["tasks"] == {"does_without[-1]": "success", "reads[-1]": "failed"}
+    assert "was not open after 1 seconds" in home.logs[-1]
+
+
+def test_a_wrong_option_fails_only_who_uses_the_store(home: Home) -> None:
+    """An unknown option is an error that names its place, raised where a store is used."""
+    ended = home.test("basics.py", "idle", retention_dayz="3")
+    assert ended["idle"]["tasks"] == {"does_without[-1]": "success", "reads[-1]": "failed"}
+    assert "there is no option 'retention_dayz' in [milepost]" in home.logs[-1]
+
+
+def test_dag_test_leaves_nothing_behind(home: Home) -> None:
+    """Without `keep_test_state`, the stores of `dag.test()` are gone with its process, and no file is made."""
+    url = f"sqlite:///{home.folder / 'untouched.db'}"
+    ended = home.test("basics.py", "sensor", url=url, keep_test_state="False")
+    assert ended["sensor"]["tasks"] == {"poke[-1]": "success"}
+    assert not (home.folder / "untouched.db").exists()
+
+
+def _needs_livy(home: Home) -> None:
+    if tuple(map(int, home.version.split(".")[:2])) < (2, 11):
+        pytest.skip(f"today's providers need Airflow 2.11, this is {home.version}")
+
+
+def test_a_lost_poll_submits_no_second_job(home: Home, livy: Livy) -> None:
+    """The real LivyOperator polls the job of the attempt before; `durable=False` submits at every attempt."""
+    _needs_livy(home)
+    script = {"1": ["running", "lost", "running", "success"]}
+    livy.ask(script)
+    ended = home.test("livy.py", "livy", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
+    assert (ended["livy"]["state"], livy.ask()) == ("success", {"submitted": 1})
+    livy.ask({str(number): ["lost"] for number in range(1, 4)})
+    home.test("livy.py", "livy_forgets", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
+    assert livy.ask() == {"submitted": 3}
+
+
+def test_a_job_that_failed_is_submitted_anew(home: Home, livy: Livy) -> None:
+    """After a job that failed, the retry submits a new one."""
+    _needs_livy(home)
+    livy.ask({"1": ["running", "dead"], "2": ["success"]})
+    ended = home.test("livy.py", "livy", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
+    assert (ended["livy"]["state"], livy.ask()) == ("success", {"submitted": 2})
+
+
+def test_a_killed_worker_submits_no_second_job(home: Home, livy: Livy) -> None:
+    """A worker that is killed while it polls: the next attempt waits for the same job."""
+    _needs_livy(home)
+    livy.ask({"1": ["running"]})
+    environment = {**home.environment(), "AIRFLOW_CONN_LIVY_DEFAULT": livy.url}
+    command = home.command(HERE / "driver.py", HERE / "dags" / "livy.py", "livy")
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    worker = subprocess.Popen(command, env=environment, **quiet)
+    deadline = time.monotonic() + 200
+    try:
+        while not _stored(home):
+            assert time.monotonic() < deadline, "no job was submitted"
+            assert worker.poll() is None, "the worker ended by itself"
+            time.sleep(0.2)
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    assert livy.ask() == {"submitted": 1}
+    livy.ask({"1": ["success"]})
+    ended = home.test("livy.py", "livy+retry", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
+    assert ended["livy"]["tasks"] == {"submit[-1]": "success"}
+    assert livy.ask() == {"submitted": 0}
+
+
+def _stored(home: Home) -> bool:
+    """Tell whether a running attempt of the operator has stored its job."""
+    path = home.folder / "milepost.db"
+    if not path.is_file():
+        return False
+    with connect(home.url) as store:
+        running = store.instances.list("livy", task_id="submit", state="running")
+        return any("livy_batch_id" in store.task_store(one.scope) for one in running)
+
+
+def test_the_home_is_real(ran: Ran) -> None:
+    """Airflow recorded the runs of these tests in its own database."""
+    connection = sqlite3.connect(ran.home.folder / "airflow.db")
+    try:
+        found = {row[0] for row in connection.execute("SELECT DISTINCT dag_id FROM dag_run")}
+    finally:
+        connection.close()
+    assert {"plain", "mapped", "assets", "sensor", "deferred", "again"} <= found
