@@ -71,7 +71,8 @@ def open_attempt(call: calls.Open, environment: Environment) -> Operation[calls.
     fresh = attempt > instance.attempt
     if fresh and call.max_tries is not None and (yield from _cleared_by_host(instance, call.max_tries)):
         keep = (call.options.on_clear or instance.on_clear or environment.policy.on_clear) == "keep"
-        yield from _start_over(instance.id, call.scope, "clear", call.writer, keep=keep)
+        writer = Writer.of_task(call.scope, attempt).encode(call.scope)
+        yield from _start_over(instance.id, call.scope, "clear", writer, keep=keep)
         yield from _reopen(run)
         if not keep:
             discarded.append(call.scope)
