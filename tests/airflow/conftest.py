@@ -59,7 +59,7 @@ class Home:
         """Run `dag.test()` for DAGs of a file, and return how they ended."""
         command = self.command(HERE / "driver.py", HERE / "dags" / file, *dag_ids)
         environment = {**self.environment(**options), **(env or {})}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         self.logs.append(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
         ended: dict[str, dict[str, Any]] = json.loads(done.stdout.strip().splitlines()[-1])

@@ -14,7 +14,7 @@ from milepost import Asset, TaskScope, connect
 from tests.airflow.conftest import HERE, Home, Livy, Ran
 
 # Airflow itself takes most of it.
-pytestmark = pytest.mark.timeout(500)
+pytestmark = pytest.mark.timeout(1200)
 
 NAMES = ["task_store", "asset_store", "task_state_store", "asset_state_store"]
 
