@@ -21,6 +21,7 @@ from milepost import (
     calls,
     connect,
 )
+from milepost.calls import Held, HeldKeys
 from tests.contract.conftest import SCOPE, real
 from tests.support.backends import DictBackend, OwnMetastoreBackend
 from tests.support.driver import Loops, drive
@@ -113,6 +114,18 @@ def test_the_warning_comes_once_and_names_the_limits(open_with: Open, caplog: An
     caplog.clear()
     open_with("OwnMetastoreBackend")
     assert not caplog.records
+
+
+def test_a_deactivated_asset_of_a_backend(open_with: Open, caplog: Any) -> None:
+    """A read of a deactivated asset is logged with a user's backend, too; how many keys it holds nobody can tell."""
+    store = open_with("DictBackend")
+    asset = store.asset_store(Asset("a"))
+    asset.set("k", 1)
+    store.assets.deactivate(Asset("a"))
+    assert (asset.get("k"), asset.get("k")) == (None, None)
+    (warning,) = [record for record in caplog.records if getattr(record, "action", "") == "read"]
+    assert "milepost assets activate a" in warning.getMessage()
+    assert store.metastore.call(HeldKeys(store.assets.get(Asset("a")).id, 5)) == Held(None, [])
 
 
 def test_calls_beyond_the_eight_methods_name_the_backend(open_with: Open) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from milepost import Asset, AssetNotFoundError, CleanReport, DueKey, ManualClock, Writer
-from milepost.calls import Sweep
+from milepost.calls import Held, HeldKeys, Sweep
 from tests.contract.conftest import SCOPE, Make, as_writer, real, sql
 
 A, B, C, D = (Asset(name, uri=f"s3://{name}") for name in "abcd")
@@ -46,6 +46,15 @@ def test_orphans_go_after_the_grace_period(store: Any, clock: ManualClock) -> No
     assert store.asset_store(B).items() == [("k", 2)]
     assert len(store.asset_store(B).history("k")) == 1
     assert swept(store.clean()) == []
+
+
+def test_what_a_deactivated_asset_holds(store: Any) -> None:
+    """How many keys an asset holds, and the first of them by code point, is known while it is deactivated, too."""
+    for key in ("b", "a", "B", "é"):
+        store.asset_store(A).set(key, 1)
+    number = store.assets.deactivate(A).id
+    assert real(store).metastore.call(HeldKeys(number, 3)) == Held(4, ["B", "a", "b"])
+    assert real(store).metastore.call(HeldKeys(number + 1, 3)) == Held(0, [])
 
 
 def test_a_swept_asset_that_comes_back_is_a_new_one(store: Any, clock: ManualClock) -> None:
