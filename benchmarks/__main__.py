@@ -17,6 +17,7 @@ from benchmarks import (
     bench_get,
     bench_http,
     bench_many_rows,
+    bench_rest,
     bench_server,
     bench_set,
     bench_set_many,
@@ -33,7 +34,7 @@ def main() -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these: get set set_many many_rows start_up attempt collect server watch http assets",
+        help="only these: get set set_many many_rows start_up attempt collect server watch http rest assets",
     )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
@@ -47,6 +48,7 @@ def main() -> int:
         "server": partial(bench_server.figures, arguments.rows),
         "watch": bench_watch.figures,
         "http": bench_http.figures,
+        "rest": partial(bench_rest.figures, arguments.rows),
         "assets": bench_assets.figures,
     }
     if unknown := set(arguments.names) - set(scripts):

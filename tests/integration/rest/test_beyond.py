@@ -94,6 +94,7 @@ def test_lists_are_paged(ask: Ask, task: TaskStoreAccessor, asset: AssetStoreAcc
         third = ask("GET", f"{base}?limit=4&offset=8").body
         assert ([row["key"] for row in third[name]], third["total_entries"]) == (keys[8:12], 13)
         assert ask("GET", f"{base}?limit=0").body["total_entries"] == 13
+        assert "total_entries" not in ask("GET", f"{base}?count=false").body
         for query in ("cursor=x", "cursor=WzFd", "cursor=W10&offset=1", "limit=-1", "offset=-1", f"offset={2**70}"):
             assert ask("GET", f"{base}?{query}").status == 422, query
 

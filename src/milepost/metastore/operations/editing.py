@@ -15,6 +15,9 @@ from milepost.scopes import TaskScope, prefix_end, run_hash
 
 __all__ = ["delete_if", "edit", "entry_page", "instance_page", "run_page"]
 
+_LAST = 2**63 - 1
+"""Above the number of every run."""
+
 _FIRST = "\x01"
 """The least character of a key: keys have no NUL. So ``key + _FIRST`` is the next text after a key."""
 
@@ -26,9 +29,12 @@ def _owners(call: calls.EntryPage) -> Operation[list[tuple[int, int]]]:
         assert scope.asset_id is not None
         rows = yield "asset_active", (scope.asset_id,)
         return [(scope.asset_id, -1)] if rows and rows[0][0] else []
-    rows = yield "instances_and_indices", (run_hash(scope.dag_id, scope.run_id), scope.task_id)
-    wanted = None if call.map_indices is None else set(call.map_indices)
-    found = [(number, index) for number, index in rows if wanted is None or index in wanted]
+    found: list[tuple[int, int]] = []
+    if call.map_indices is None:
+        found = yield "instances_and_indices", (run_hash(scope.dag_id, scope.run_id), scope.task_id)
+    for index in sorted(set(call.map_indices or ())):
+        one = TaskScope(scope.dag_id, scope.run_id, scope.task_id, index)
+        found += [(row[0], index) for row in (yield "instance_find", (one.hash,))]
     if not found:
         raise unknown(scope)
     return found
@@ -39,7 +45,7 @@ def entry_page(call: calls.EntryPage, _: Environment) -> Operation[calls.Page]:
     owners = yield from _owners(call)
     high = prefix_end(call.prefix)
     counts: dict[int, int] | None = None
-    if call.counted or len(owners) > 1:  # of many instances, most have few keys or none
+    if len(owners) > 1:  # most have few keys or none
         rows = yield "entry_counts", (json.dumps([number for number, _ in owners]), call.prefix, high)
         counts = {number: int(count) for number, count in rows}
     found: list[calls.PageRow] = []
@@ -53,11 +59,18 @@ def entry_page(call: calls.EntryPage, _: Environment) -> Operation[calls.Page]:
             continue
         low = call.prefix if not begun else max(call.prefix, f"{call.after}{_FIRST}")
         rows = yield "entry_page", (number, low, high, call.limit - len(found), skip)
-        skip = max(0, skip - counts.get(number, 0)) if counts is not None and not rows else 0
+        skip = 0
         found += [calls.PageRow(index, calls.Stored(*row)) for row in rows]
         if len(found) >= call.limit:
             break
-    return calls.Page(found, sum(counts.values()) if call.counted and counts is not None else None)
+    if not call.counted:
+        return calls.Page(found, None)
+    if counts is not None:
+        return calls.Page(found, sum(counts.values()))
+    total = call.offset + len(found)
+    if owners and (call.after is not None or not 0 < len(found) < call.limit):  # otherwise it was the last page
+        ((total,),) = yield "entry_count_range", (owners[0][0], call.prefix, high)
+    return calls.Page(found, int(total) if owners else 0)
 
 
 def edit(call: calls.Edit, environment: Environment) -> Operation[None]:
@@ -116,10 +129,11 @@ def delete_if(call: calls.DeleteIf, environment: Environment) -> Operation[None]
 def run_page(call: calls.RunPage, _: Environment) -> Operation[list[calls.RunRow]]:
     """See `milepost.calls.RunPage`."""
     high = prefix_end(call.prefix)
+    before = _LAST if call.before is None else call.before
     if call.dag_id is None:
-        rows = yield "run_page", (call.state, call.prefix, high, call.before, call.limit)
+        rows = yield "run_page", (call.state, call.prefix, high, before, call.limit)
     else:
-        rows = yield "run_page_of_dag", (call.dag_id, call.state, call.prefix, high, call.before, call.limit)
+        rows = yield "run_page_of_dag", (call.dag_id, call.state, call.prefix, high, before, call.limit)
     return [calls.RunRow(row[0], run_record(row[1:])) for row in rows]
 
 

@@ -20,6 +20,7 @@ from milepost.server.rest.answers import answer, asset_entry, plain
 from milepost.server.rest.entries import Target, change, key_in_path, put, read, remove
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import (
+    Counted,
     Cursor,
     Limit,
     Offset,
@@ -84,6 +85,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         offset: Offset = 0,
         cursor: Cursor = None,
         prefix: Prefix = "",
+        count: Counted = True,
         key: _OneKey = None,
     ) -> Response:
         """List the keys of an asset; with `key`: one of them."""
@@ -96,12 +98,12 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
             (after,) = cursor_after(cursor, (str,))
         rows = size(limit)
         found = await metastore.acall(
-            calls.EntryPage(known.handle.scope, None, prefix_of(prefix), -1, after, offset, rows, counted=cursor is None)
+            calls.EntryPage(known.handle.scope, None, prefix_of(prefix), -1, after, offset, rows, count and cursor is None)
         )
         shown = [asset_entry(row, whole=False) for _, row in found.rows]
-        last = found.rows[-1].row.key if len(found.rows) == rows else None
+        keys = [row.key for _, row in found.rows if type(row.key) is str] if len(found.rows) == rows else []
         total = {} if found.total is None else {"total_entries": found.total}
-        place = next_cursor([last]) if type(last) is str else None
+        place = next_cursor(keys[-1:]) if keys else None
         return answer({"asset_state_store": shown, **total, "next_cursor": place})
 
     @routes.get(

@@ -18,6 +18,7 @@ from milepost.values import encode, loads_strict
 
 __all__ = [
     "Condition",
+    "Counted",
     "Cursor",
     "Limit",
     "MapIndex",
@@ -39,6 +40,7 @@ MapIndex = Annotated[int, Query(ge=-1, le=MAX_MAP_INDEX, description="Position i
 Limit = Annotated[int, Query(ge=0, description=f"The most rows of a page, up to {_MOST_ROWS}; 0 stands for 50.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many rows to leave out.")]
 Cursor = Annotated[str | None, Query(description="The `next_cursor` of the page before: fast however far down the list.")]
+Counted = Annotated[bool, Query(description="Whether to tell `total_entries`; counting takes as long as a list is long.")]
 Prefix = Annotated[str, Query(description="Only what starts with this text.")]
 
 

@@ -19,6 +19,7 @@ from milepost.server.rest.answers import answer, plain, task_entry
 from milepost.server.rest.entries import Target, change, key_in_path, put, read, remove
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import (
+    Counted,
     Cursor,
     Limit,
     MapIndex,
@@ -74,7 +75,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
     routes = APIRouter(tags=["Task State Store"])
 
     async def page(
-        scope: TaskScope, indices: list[int] | None, prefix: str, limit: int, offset: int, cursor: str | None
+        scope: TaskScope, indices: list[int] | None, prefix: str, limit: int, offset: int, cursor: str | None, counted: bool
     ) -> Response:
         index, after = -1, None
         if cursor is not None:
@@ -83,14 +84,16 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
             index, after = cursor_after(cursor, (int, str))
         rows = size(limit)
         found = await metastore.acall(
-            calls.EntryPage(scope, indices, prefix_of(prefix), index, after, offset, rows, counted=cursor is None)
+            calls.EntryPage(scope, indices, prefix_of(prefix), index, after, offset, rows, counted and cursor is None)
         )
         shown = [
             task_entry(row, TaskScope(scope.dag_id, scope.run_id, scope.task_id, index), whole=False)
             for index, row in found.rows
         ]
-        last = found.rows[-1] if len(found.rows) == rows else None
-        place = None if last is None or type(last.row.key) is not str else next_cursor([last.map_index, last.row.key])
+        place = None
+        if len(found.rows) == rows:  # a damaged key is no place to go on from
+            places = [[index, row.key] for index, row in found.rows if type(row.key) is str]
+            place = next_cursor(places[-1]) if places else None
         total = {} if found.total is None else {"total_entries": found.total}
         return answer({"task_state_store": shown, **total, "next_cursor": place})
 
@@ -113,6 +116,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         offset: Offset = 0,
         cursor: Cursor = None,
         prefix: Prefix = "",
+        count: Counted = True,
         map_indices: Annotated[
             list[Annotated[int, Query(ge=-1, le=MAX_MAP_INDEX)]] | None, Query(description="Of these instances.")
         ] = None,
@@ -123,7 +127,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         if key is not None:
             return await read(await target(request, scope), key, request, show(scope))
         indices = None if all_map_indices else map_indices or [scope.map_index]
-        return await page(scope, indices, prefix, limit, offset, cursor)
+        return await page(scope, indices, prefix, limit, offset, cursor, count)
 
     @routes.get(
         one,

@@ -1,7 +1,7 @@
 -- entry_page(owner, low, high, limit, offset)
--- A page of live rows in [low, high), by code point.
+-- A page of live rows in [low, high), by code point. The bound is one that an index can use: with OR it would not be.
 SELECT key, value, encoding, version, created_at, updated_at, expires_at, default_day, writer FROM entries
-WHERE owner_id = :owner AND key >= :low AND (:high IS NULL OR key < :high)
+WHERE owner_id = :owner AND key >= :low AND key < coalesce(:high, x'FFFFFFFFFFFFFFFF')
   AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY key LIMIT :limit OFFSET :offset
 
@@ -9,8 +9,14 @@ ORDER BY key LIMIT :limit OFFSET :offset
 -- How many live rows in [low, high) each owner of a JSON array has; those without any are left out.
 SELECT owner_id, count(*) FROM entries
 WHERE owner_id IN (SELECT value FROM json_each(:owners))
-  AND key >= :low AND (:high IS NULL OR key < :high) AND (expires_at IS NULL OR expires_at > :now)
+  AND key >= :low AND key < coalesce(:high, x'FFFFFFFFFFFFFFFF') AND (expires_at IS NULL OR expires_at > :now)
 GROUP BY owner_id
+
+-- entry_count_range(owner, low, high)
+-- How many live rows in [low, high) an owner has.
+SELECT count(*) FROM entries
+WHERE owner_id = :owner AND key >= :low AND key < coalesce(:high, x'FFFFFFFFFFFFFFFF')
+  AND (expires_at IS NULL OR expires_at > :now)
 
 -- entry_expire!(owner, key, expires_at)
 -- Let a row that was just written expire at an instant.
@@ -28,7 +34,7 @@ SELECT r.id, r.dag_id, r.run_id, r.incarnation, r.state, r.params, r.logical_dat
 FROM runs AS r LEFT JOIN event_runs AS s ON s.run = r.id LEFT JOIN events AS e ON e.id = s.event
 LEFT JOIN assets AS a ON a.id = e.asset
 WHERE (:state IS NULL OR r.state = :state) AND r.run_id >= :low AND (:high IS NULL OR r.run_id < :high)
-  AND (:before IS NULL OR r.id < :before)
+  AND r.id < :before
 ORDER BY r.id DESC LIMIT :limit
 
 -- run_page_of_dag(dag_id, state, low, high, before, limit)
@@ -38,7 +44,7 @@ SELECT r.id, r.dag_id, r.run_id, r.incarnation, r.state, r.params, r.logical_dat
 FROM runs AS r LEFT JOIN event_runs AS s ON s.run = r.id LEFT JOIN events AS e ON e.id = s.event
 LEFT JOIN assets AS a ON a.id = e.asset
 WHERE r.dag_id = :dag_id AND (:state IS NULL OR r.state = :state) AND r.run_id >= :low AND (:high IS NULL OR r.run_id < :high)
-  AND (:before IS NULL OR r.id < :before)
+  AND r.id < :before
 ORDER BY r.id DESC LIMIT :limit
 
 -- instance_page(run_hash, task_id, state, after_task, after_index, limit)
