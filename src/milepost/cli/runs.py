@@ -92,7 +92,7 @@ def show_run(dag: Dag, run: Run, url: Url = None, as_json: AsJson = False) -> No
     if as_json:
         show({"run": _run_data(record), "instances": instances, "outcomes": outcomes})
         return
-    stands = _standing(record, cleared=any(one.state == "cleared" for one in instances))
+    stands = _standing(record, [one.state for one in instances])
     say(f"{plain(dag)} {plain(run)}: {stands}, recorded {when(record.created_at)}")
     if record.event is not None:
         say(f"started by {_cause(record)}")
@@ -155,13 +155,16 @@ def is_abandoned(record: RunRecord) -> bool:
     return record.held_until <= datetime.now(timezone.utc)
 
 
-def _standing(record: RunRecord, *, cleared: bool) -> str:
-    """Return in words how a run stands."""
+def _standing(record: RunRecord, states: list[str]) -> str:
+    """Return in words how a run stands; where no runner drives it, that is how its instances stand."""
     if record.damaged:
         return f"DAMAGED: {record.damaged}"
     if record.state is not None:
         return f"{record.state}{NO_RUNNER}" if is_abandoned(record) else record.state
-    return "cleared, and no runner has taken it since" if cleared else "no runner has driven it"
+    if "cleared" in states:
+        return "cleared, and no runner has taken it since"
+    known = [state for state in dict.fromkeys(states) if state != "none"]
+    return f"{', '.join(f'{states.count(state)} {state}' for state in known) or 'no attempts'} (without a runner)"
 
 
 def _progress(store: Store, scope: TaskScope) -> object:

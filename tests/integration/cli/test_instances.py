@@ -172,3 +172,15 @@ def test_s19_an_expired_key_is_absent(cli: Cli, store: Store, task: Any) -> None
     cli("task-store", "set", *ONE, "k", "2", "--if-version", "absent")
     cli("clean")
     assert cli("task-store", "get", *ONE, "k").json == 2
+
+
+def test_a_run_without_a_runner_stands_as_its_instances_do(store: Store, cli: Cli) -> None:
+    """`runs show` of a run that plain Python works on counts the states of its instances, also after their end."""
+    store.task_store(TaskScope("cron", "r", "load")).set("k", 1)
+    assert "cron r: no attempts (without a runner), recorded" in cli("runs", "show", "cron", "r").out
+    for task, state in (("load", "success"), ("check", "success"), ("send", "failed")):
+        scope = TaskScope("cron", "r", task)
+        store.instances.finish(scope, store.instances.open(scope)["attempt"], state)
+    assert "cron r: 2 success, 1 failed (without a runner), recorded" in cli("runs", "show", "cron", "r").out
+    store.instances.clear(TaskScope("cron", "r", "send"))
+    assert "cron r: cleared, and no runner has taken it since" in cli("runs", "show", "cron", "r").out
