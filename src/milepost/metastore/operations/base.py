@@ -164,7 +164,9 @@ def guard_write(handle: Handle, *, create: bool, alone: bool = False) -> Operati
         if not rows:
             raise AssetNotFoundError(f"the asset {handle.scope} is gone; take a new accessor for it")
         if not rows[0][0]:
-            raise AssetNotActiveError(f"the asset {handle.scope} is deactivated; activate it to write to it")
+            raise AssetNotActiveError(
+                f"the asset {handle.scope} is deactivated; activate it to write to it: {activate_command(handle.scope)}"
+            )
         return handle.owner_id
     if handle.instance_id is not None:
         return handle.instance_id

@@ -8,7 +8,7 @@ from milepost import calls
 from milepost.calls import EVENT_RUN_PREFIX, RecordedEvent, RunKey, new_version
 from milepost.errors import AssetNotActiveError, AssetNotFoundError
 from milepost.metastore.operations.base import Environment, Operation
-from milepost.scopes import AssetScope, run_hash
+from milepost.scopes import AssetScope, activate_command, run_hash
 from milepost.values import encode
 
 __all__ = ["pending", "record"]
@@ -22,7 +22,8 @@ def record(call: calls.RecordEvent, _: Environment) -> Operation[RecordedEvent]:
         if not rows:
             raise AssetNotFoundError(f"the asset {scope} is gone, so its event was not recorded")
         if not rows[0][0]:
-            raise AssetNotActiveError(f"the asset {scope} is deactivated, so its event was not recorded; activate it")
+            how = activate_command(scope)
+            raise AssetNotActiveError(f"the asset {scope} is deactivated, so its event was not recorded; activate it: {how}")
     hash_ = blake2b(call.event_id.encode(), digest_size=16).digest()
     numbers = []
     fresh: dict[int, tuple[int, AssetScope, str]] = {}

@@ -11,7 +11,7 @@ from milepost.metastore.operations.asset_values import further
 from milepost.metastore.operations.base import Environment, Operation, guard_write, stale
 from milepost.metastore.operations.entries import write
 from milepost.ordering import Order
-from milepost.scopes import AssetScope
+from milepost.scopes import AssetScope, activate_command
 
 __all__ = ["commit", "stage"]
 
@@ -34,7 +34,8 @@ def stage(call: calls.Stage, _: Environment) -> Operation[None]:
     if not rows:
         raise AssetNotFoundError(f"the asset {handle.scope} is gone; take a new accessor for it")
     if not rows[0][0]:
-        raise AssetNotActiveError(f"the asset {handle.scope} is deactivated; activate it to stage a value for it")
+        how = activate_command(cast("AssetScope", handle.scope))
+        raise AssetNotActiveError(f"the asset {handle.scope} is deactivated; activate it to stage a value for it: {how}")
     mode = "set"
     if call.advance:
         mode = "advance" if call.order is None else f"advance:{call.order}"
