@@ -60,7 +60,7 @@ class EntryPage(Call[Page]):
 class Edit(Call[None]):
     """Write one key of what is recorded already; it records nothing itself.
 
-    Sent again, it finds its own version and does nothing.
+    Where its own version is there already, it does nothing.
 
     Args:
         handle: Whose key.
@@ -78,6 +78,8 @@ class Edit(Call[None]):
         InvalidValueError: ``expires_at`` has passed.
         AssetNotActiveError: The asset is deactivated.
     """
+
+    repeatable: ClassVar[bool] = False  # another may have written over it meanwhile
 
     handle: Handle
     item: Item
