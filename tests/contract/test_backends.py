@@ -170,6 +170,42 @@ def test_calls_of_assets_beyond_the_eight_methods_name_the_backend(open_with: Op
     assert before == DictBackend.data
 
 
+def test_no_call_is_named_by_an_internal_name(open_with: Open) -> None:
+    """Each call on a handle works with a simple backend, or the error names the method that a user knows."""
+    store = real(open_with("DictBackend"))
+    handle = store.task_store(SCOPE, attempt=1)._handle
+    store.metastore.call(calls.Check(handle))
+    working = {
+        "Check",
+        "Get",
+        "GetMany",
+        "Put",
+        "ReadIntent",
+        "Intend",
+        "KeepJob",
+        "Delete",
+        "Clear",
+        "Keys",
+        "Count",
+        "Items",
+    }
+    on_handles = [
+        kind
+        for name in calls.__all__
+        if hasattr(kind := getattr(calls, name), "__dataclass_fields__")
+        and issubclass(kind, calls.Call)
+        and {"handle", "target"} & set(kind.__dataclass_fields__)
+    ]
+    assert {kind.__name__ for kind in on_handles} >= working
+    for kind in on_handles:
+        if kind.__name__ in working:
+            continue
+        call = kind.__new__(kind)
+        setattr(call, "target" if "target" in kind.__dataclass_fields__ else "handle", handle)
+        with pytest.raises(BackendUnsupportedError, match=r"cannot do [a-z]"):
+            store.metastore.call(call)
+
+
 def test_the_sweep_clears_what_a_backend_keeps(open_with: Open) -> None:
     """An asset that is swept loses what the backend keeps of it."""
     store = open_with("DictBackend", orphan_grace_hours=0)

@@ -145,7 +145,7 @@ class BackendMetastore(Metastore):
             yield calls.Check(handle) if self._native else call
             options = {"all_map_indices": call.all_map_indices, "session": session}
             return (yield _Ask("clear", (handle.scope,), options))
-        if self._native:
+        if self._native or isinstance(call, calls.Check):
             return (yield call)
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
