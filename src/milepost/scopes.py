@@ -139,7 +139,7 @@ class TaskScope:
 
     @property
     def hash(self) -> bytes:
-        """The 16 bytes under which the instance is unique: the same in every process and every release."""
+        """The 16 bytes under which the instance is unique, the same in every process and every release."""
         return _digest("task", self.dag_id, self.run_id, self.task_id, str(self.map_index))
 
     def __str__(self) -> str:
@@ -183,9 +183,10 @@ class AssetScope:
 
     @property
     def hash(self) -> bytes:
-        """The 16 bytes under which the asset is unique in its database, by its number: names can be added later.
+        """The 16 bytes under which the asset is unique in its database.
 
-        The same in every process and every release; never that of a task instance.
+        They stand for its number, since names can be added later. They are the same in every process and every release, and
+        never those of a task instance.
 
         Raises:
             ValueError: The scope has no ``asset_id``. Those that a backend gets always have one.
