@@ -171,6 +171,12 @@ def real(thing: Any) -> Any:
     return thing.real if isinstance(thing, Twin) else thing
 
 
+def beside(store: Any) -> Any:
+    """Return the same store without the server before it, for what happens while that server waits."""
+    metastore = _BEHIND.get(real(store).metastore)
+    return store if metastore is None else Store(metastore, store.settings)
+
+
 def as_writer(store: Any, writer: Writer, **settings: Any) -> Any:
     """Return the same store used by somebody else, perhaps with other settings."""
     other = Store(real(store).metastore, dataclasses.replace(store.settings, **settings), writer)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from milepost import Asset, InstanceNotFoundError, StaleAttemptError, TaskScope
-from tests.contract.conftest import SCOPE, engine_behind, sql
+from tests.contract.conftest import SCOPE, beside, engine_behind, sql
 
 ORDERS = Asset("orders", uri="s3://orders")
 HOUR = timedelta(hours=1)
@@ -209,7 +209,7 @@ def test_s26_a_read_paused_between_its_statements(store: Any, variant: str, read
             while True:
                 if state["statements"] == pause and not state["done"]:
                     state["done"] = True
-                    action(store)
+                    action(beside(store))
                 try:
                     step = operation.send(answer)
                 except StopIteration as done:
