@@ -27,6 +27,8 @@ _URLS = {
     "mysql": os.environ.get("MILEPOST_TEST_MYSQL_URL") or "mysql://root@127.0.0.1:3306/mysql",
 }
 TABLES = (
+    "outcomes",
+    "expansions",
     "run_clears",
     "grants",
     "intents",
