@@ -37,7 +37,8 @@ COMMANDS = [
     ("asset-store", "history"), ("asset-store", "rollback"), ("asset-store", "copy"), ("assets",), ("assets", "list"),
     ("assets", "show"), ("assets", "activate"), ("assets", "deactivate"), ("assets", "forget"), ("state-store",),
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
-    ("config", "show"), ("doctor",), ("export",), ("import",),
+    ("config", "show"), ("doctor",), ("export",), ("import",), ("serve",), ("watch",), ("tokens",), ("tokens", "create"),
+    ("tokens", "list"), ("tokens", "revoke"),
 ]  # fmt: skip
 
 
