@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from typing import Protocol
 
 import pytest
@@ -20,6 +21,13 @@ IN_CI = os.environ.get("CI", "").lower() == "true"
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("laptop", deadline=None)
 settings.load_profile("ci" if IN_CI else "laptop")
+
+
+# Where tests run in the background (`nohup … &`), these are ignored, and so they would be by the programs under test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Require(Protocol):

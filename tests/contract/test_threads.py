@@ -11,6 +11,8 @@ import pytest
 from milepost import Asset, TaskScope, VersionConflictError
 from tests.contract.conftest import SCOPE
 
+pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+
 
 def together(number: int, work: Callable[[int], None]) -> None:
     """Run `work(i)` in `number` threads that start at the same moment; raise the first error."""

@@ -12,6 +12,8 @@ from milepost import Store, StoreClosedError, TaskScope, aconnect, connect
 from tests.fault.server_helpers import DIALECTS, together
 from tests.support.servers import Database, Databases, dialect_sql, in_use, wait_until
 
+pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+
 SCOPE = TaskScope("d", "r", "t")
 
 
