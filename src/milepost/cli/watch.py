@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def watch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that declares DAGs and assets with watchers.")],
     dag_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[DAG_ID]...", help="By default all DAGs of the file.")
+        list[str] | None, typer.Argument(metavar="DAG_ID", help="By default all DAGs of the file.")
     ] = None,
     check: Annotated[
         bool,

@@ -96,7 +96,7 @@ def test_rollback_by_the_beginning_of_a_version(cli: Cli, asset: Any) -> None:
     now = asset.entry("watermark").version
     same = next(n for n in range(len(now) + 1) if past.version[: n + 1] != now[: n + 1])
     if same:
-        assert "versions of 'watermark' begin with" in (
+        assert "versions of 'watermark' start with" in (
             cli("asset-store", "rollback", "a", "watermark", "--version", now[:same], code=3).err
         )
     cli("asset-store", "rollback", "a", "watermark", "--version", "", code=4)
