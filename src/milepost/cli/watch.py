@@ -19,9 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Python file that declares DAGs and assets with watchers.")],
-    dag_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="DAG_ID", help="By default all DAGs of the file.")
-    ] = None,
+    dag_ids: Annotated[list[str] | None, typer.Argument(metavar="DAG_ID", help="By default all DAGs of the file.")] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Only look for triggers that store their cursor before they yield; 1 if there are."),
