@@ -17,18 +17,20 @@ from milepost.scopes import AssetScope
 from milepost.server.rest import shapes
 from milepost.server.rest.access import needs, writer_of
 from milepost.server.rest.answers import answer, asset_entry, plain
-from milepost.server.rest.entries import Target, change, key_in_path, put, read, remove
+from milepost.server.rest.entries import Target, add_edits, key_in_path, read, remove
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import (
     Counted,
     Cursor,
     Limit,
     Offset,
+    OneKey,
     Prefix,
     cursor_after,
     fields_of,
     next_cursor,
     prefix_of,
+    refuse_condition,
     size,
 )
 from milepost.store import Store
@@ -36,7 +38,6 @@ from milepost.store import Store
 __all__ = ["router"]
 
 _ASSET: Final = "/assets/{asset_id}"
-_OneKey = Annotated[str | None, Query(description="One key, whatever it is: `.` and `..` cannot stand in a path.")]
 
 
 async def asset_number(asset_id: str) -> int:
@@ -86,7 +87,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         cursor: Cursor = None,
         prefix: Prefix = "",
         count: Counted = True,
-        key: _OneKey = None,
+        key: OneKey = None,
     ) -> Response:
         """List the keys of an asset; with `key`: one of them."""
         if key is not None:
@@ -116,62 +117,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         """Get one key."""
         return await read(known, key_in_path(key), request, asset_entry)
 
-    @routes.put(
-        one,
-        dependencies=editor,
-        status_code=204,
-        operation_id="set_asset_state_store",
-        responses=shapes.errors(404, 409, 412, 413),
-        openapi_extra=shapes.body(),
-    )
-    async def set_key(request: Request, key: str, known: Known) -> Response:
-        """Create or overwrite a key."""
-        return await put(known, key_in_path(key), request, expires=False)
-
-    @routes.put(
-        base,
-        dependencies=editor,
-        status_code=204,
-        operation_id="set_asset_state_store_by_query",
-        responses=shapes.errors(404, 409, 412, 413),
-        openapi_extra=shapes.body(),
-    )
-    async def set_any_key(request: Request, known: Known, key: Annotated[str, Query()]) -> Response:
-        """Create or overwrite a key of any form."""
-        return await put(known, key, request, expires=False)
-
-    @routes.patch(
-        one,
-        dependencies=editor,
-        operation_id="patch_asset_state_store",
-        responses={200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
-        openapi_extra=shapes.body(),
-    )
-    async def patch_key(request: Request, key: str, known: Known) -> Response:
-        """Give a key that is there another value."""
-        return await change(known, key_in_path(key), request)
-
-    @routes.patch(
-        base,
-        dependencies=editor,
-        operation_id="patch_asset_state_store_by_query",
-        responses={200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
-        openapi_extra=shapes.body(),
-    )
-    async def patch_any_key(request: Request, known: Known, key: Annotated[str, Query()]) -> Response:
-        """Give a key of any form another value."""
-        return await change(known, key, request)
-
-    @routes.delete(
-        one,
-        dependencies=editor,
-        status_code=204,
-        operation_id="delete_asset_state_store",
-        responses=shapes.errors(404, 409, 412),
-    )
-    async def delete_key(request: Request, key: str, known: Known) -> Response:
-        """Delete a key; nothing if it is absent."""
-        return await remove(known, key_in_path(key), request)
+    add_edits(routes, base, "asset", target, expires=False)
 
     @routes.delete(
         base,
@@ -180,12 +126,11 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         operation_id="clear_asset_state_store",
         responses=shapes.errors(404, 409, 412),
     )
-    async def clear(request: Request, known: Known, key: _OneKey = None) -> Response:
+    async def clear(request: Request, known: Known, key: OneKey = None) -> Response:
         """Delete all keys of an asset; with `key`: that one. They can be restored."""
         if key is not None:
             return await remove(known, key, request)
-        if "if-match" in request.headers or "if-none-match" in request.headers:
-            raise InvalidValueError("a clear takes no condition: versions are those of single keys")
+        refuse_condition(request)
         await metastore.acall(calls.Clear(known.handle))
         return Response(status_code=204)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from milepost import calls
@@ -14,11 +14,13 @@ from milepost.calls import PLAIN, Handle, Item, Stored, new_version
 from milepost.errors import InstanceNotFoundError, NotFoundError, VersionConflictError
 from milepost.retention import NEVER, Retention
 from milepost.scopes import check_key
+from milepost.server.rest import shapes
+from milepost.server.rest.access import needs
 from milepost.server.rest.answers import answer, etag
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import condition, fields_of, instant_of, value_of
 
-__all__ = ["Target", "change", "key_in_path", "put", "read", "remove"]
+__all__ = ["Target", "add_edits", "key_in_path", "read", "remove"]
 
 
 class Target(NamedTuple):
@@ -110,3 +112,67 @@ async def remove(target: Target, key: str, request: Request) -> Response:
     call = calls.Delete(target.handle, key) if expected is None else calls.DeleteIf(target.handle, key, expected)
     await target.metastore.acall(call)
     return Response(status_code=204)
+
+
+def add_edits(routes: APIRouter, base: str, kind: str, target: Callable[..., Any], *, expires: bool) -> None:
+    """Add the routes that edit single keys, each by path and, but for the deletion, by query.
+
+    Args:
+        routes: Where to add them.
+        base: The path of the list of keys.
+        kind: ``task`` or ``asset``, for the names of operations.
+        target: The dependency that finds the keys.
+        expires: Whether keys may expire.
+    """
+    one, editor, found = f"{base}/{{key:key}}", needs("editor"), Depends(target)
+    setting: dict[str, Any] = {
+        "dependencies": editor,
+        "status_code": 204,
+        "responses": shapes.errors(404, 409, 412, 413),
+        "openapi_extra": shapes.body(expires=True) if expires else shapes.body(),
+    }
+    patching: dict[str, Any] = {
+        "dependencies": editor,
+        "responses": {200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
+        "openapi_extra": shapes.body(),
+    }
+    stays = "; its expiry stays" if expires else ""
+
+    @routes.put(one, operation_id=f"set_{kind}_state_store", **setting)
+    async def set_key(request: Request, key: str, known: Target = found) -> Response:
+        """Create or overwrite a key."""
+        return await put(known, key_in_path(key), request, expires=expires)
+
+    @routes.put(base, operation_id=f"set_{kind}_state_store_by_query", **setting)
+    async def set_any_key(request: Request, key: Annotated[str, Query()], known: Target = found) -> Response:
+        """Create or overwrite a key of any form."""
+        return await put(known, key, request, expires=expires)
+
+    @routes.patch(
+        one,
+        operation_id=f"patch_{kind}_state_store",
+        description=f"Give a key that is there another value{stays}.",
+        **patching,
+    )
+    async def patch_key(request: Request, key: str, known: Target = found) -> Response:
+        return await change(known, key_in_path(key), request)
+
+    @routes.patch(
+        base,
+        operation_id=f"patch_{kind}_state_store_by_query",
+        description=f"Give a key of any form another value{stays}.",
+        **patching,
+    )
+    async def patch_any_key(request: Request, key: Annotated[str, Query()], known: Target = found) -> Response:
+        return await change(known, key, request)
+
+    @routes.delete(
+        one,
+        dependencies=editor,
+        status_code=204,
+        operation_id=f"delete_{kind}_state_store",
+        responses=shapes.errors(404, 409, 412),
+    )
+    async def delete_key(request: Request, key: str, known: Target = found) -> Response:
+        """Delete a key; nothing if it is absent."""
+        return await remove(known, key_in_path(key), request)

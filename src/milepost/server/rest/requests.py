@@ -23,6 +23,7 @@ __all__ = [
     "Limit",
     "MapIndex",
     "Offset",
+    "OneKey",
     "Prefix",
     "condition",
     "cursor_after",
@@ -30,6 +31,7 @@ __all__ = [
     "instant_of",
     "next_cursor",
     "prefix_of",
+    "refuse_condition",
     "size",
     "value_of",
 ]
@@ -42,6 +44,7 @@ Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many rows to 
 Cursor = Annotated[str | None, Query(description="The `next_cursor` of the page before: fast however far down the list.")]
 Counted = Annotated[bool, Query(description="Whether to tell `total_entries`; counting takes as long as a list is long.")]
 Prefix = Annotated[str, Query(description="Only what starts with this text.")]
+OneKey = Annotated[str | None, Query(description="One key, whatever it is: `.` and `..` cannot stand in a path.")]
 
 
 def size(limit: int) -> int:
@@ -186,3 +189,13 @@ def condition(request: Request) -> Condition:
         raise InvalidValueError('If-Match must be * or entity tags, as in "0123456789abcdef"')
     # A weak tag never matches, so it stands for a version that no write has.
     return Condition(tuple("-" if one[1] else check_text(one[2] or "-", "If-Match", MAX_ID_CHARS) for one in found if one))
+
+
+def refuse_condition(request: Request) -> None:
+    """Make sure that a clear comes without a condition.
+
+    Raises:
+        InvalidValueError: It has one.
+    """
+    if "if-match" in request.headers or "if-none-match" in request.headers:
+        raise InvalidValueError("a clear takes no condition: versions are those of single keys")

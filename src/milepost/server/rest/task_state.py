@@ -16,7 +16,7 @@ from milepost.scopes import MAX_MAP_INDEX, TaskScope
 from milepost.server.rest import shapes
 from milepost.server.rest.access import needs, writer_of
 from milepost.server.rest.answers import answer, plain, task_entry
-from milepost.server.rest.entries import Target, change, key_in_path, put, read, remove
+from milepost.server.rest.entries import Target, add_edits, key_in_path, read, remove
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import (
     Counted,
@@ -24,11 +24,13 @@ from milepost.server.rest.requests import (
     Limit,
     MapIndex,
     Offset,
+    OneKey,
     Prefix,
     cursor_after,
     fields_of,
     next_cursor,
     prefix_of,
+    refuse_condition,
     size,
 )
 from milepost.store import Store
@@ -37,7 +39,6 @@ __all__ = ["router"]
 
 _INSTANCE: Final = "/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/{task_id}"
 _AllIndices = Annotated[bool, Query(description="Of every instance of the mapped task; `map_index` is not looked at then.")]
-_OneKey = Annotated[str | None, Query(description="One key, whatever it is: `.` and `..` cannot stand in a path.")]
 
 
 async def task_scope(dag_id: str, dag_run_id: str, task_id: str, map_index: MapIndex = -1) -> TaskScope:
@@ -121,7 +122,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
             list[Annotated[int, Query(ge=-1, le=MAX_MAP_INDEX)]] | None, Query(description="Of these instances.")
         ] = None,
         all_map_indices: _AllIndices = False,
-        key: _OneKey = None,
+        key: OneKey = None,
     ) -> Response:
         """List the keys of a task instance, or of several instances of one task; with `key`: one of them."""
         if key is not None:
@@ -141,62 +142,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         assert isinstance(scope, TaskScope)
         return await read(known, key_in_path(key), request, show(scope))
 
-    @routes.put(
-        one,
-        dependencies=editor,
-        status_code=204,
-        operation_id="set_task_state_store",
-        responses=shapes.errors(404, 409, 412, 413),
-        openapi_extra=shapes.body(expires=True),
-    )
-    async def set_key(request: Request, key: str, known: Known) -> Response:
-        """Create or overwrite a key."""
-        return await put(known, key_in_path(key), request, expires=True)
-
-    @routes.put(
-        base,
-        dependencies=editor,
-        status_code=204,
-        operation_id="set_task_state_store_by_query",
-        responses=shapes.errors(404, 409, 412, 413),
-        openapi_extra=shapes.body(expires=True),
-    )
-    async def set_any_key(request: Request, known: Known, key: Annotated[str, Query()]) -> Response:
-        """Create or overwrite a key of any form."""
-        return await put(known, key, request, expires=True)
-
-    @routes.patch(
-        one,
-        dependencies=editor,
-        operation_id="patch_task_state_store",
-        responses={200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
-        openapi_extra=shapes.body(),
-    )
-    async def patch_key(request: Request, key: str, known: Known) -> Response:
-        """Give a key that is there another value; its expiry stays."""
-        return await change(known, key_in_path(key), request)
-
-    @routes.patch(
-        base,
-        dependencies=editor,
-        operation_id="patch_task_state_store_by_query",
-        responses={200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
-        openapi_extra=shapes.body(),
-    )
-    async def patch_any_key(request: Request, known: Known, key: Annotated[str, Query()]) -> Response:
-        """Give a key of any form another value; its expiry stays."""
-        return await change(known, key, request)
-
-    @routes.delete(
-        one,
-        dependencies=editor,
-        status_code=204,
-        operation_id="delete_task_state_store",
-        responses=shapes.errors(404, 409, 412),
-    )
-    async def delete_key(request: Request, key: str, known: Known) -> Response:
-        """Delete a key; nothing if it is absent."""
-        return await remove(known, key_in_path(key), request)
+    add_edits(routes, base, "task", target, expires=True)
 
     @routes.delete(
         base,
@@ -205,14 +151,13 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         operation_id="clear_task_state_store",
         responses=shapes.errors(404, 409, 412),
     )
-    async def clear(request: Request, scope: Scope, all_map_indices: _AllIndices = False, key: _OneKey = None) -> Response:
+    async def clear(request: Request, scope: Scope, all_map_indices: _AllIndices = False, key: OneKey = None) -> Response:
         """Delete all keys of a task instance, or of all instances of a task; with `key`: that one. They can be restored."""
         if key is not None:
             if all_map_indices:
                 raise InvalidValueError("give key or all_map_indices, not both")
             return await remove(await target(request, scope), key, request)
-        if "if-match" in request.headers or "if-none-match" in request.headers:
-            raise InvalidValueError("a clear takes no condition: versions are those of single keys")
+        refuse_condition(request)
         if all_map_indices:
             if not await metastore.acall(calls.ListInstances(scope.dag_id, scope.run_id, scope.task_id)):
                 raise InstanceNotFoundError(f"no task instance {scope} is recorded, with whatever map index")
