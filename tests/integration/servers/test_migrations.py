@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,11 +13,12 @@ from milepost import ManualClock, SchemaOutdatedError, SchemaTooNewError, StoreU
 from milepost.cli import main
 from milepost.config import mask_url
 from milepost.metastore.engines import sqlite_schema
+from milepost.metastore.engines.mysql import MysqlEngine
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.statements import load
 from tests.fault.helpers import children
 from tests.fault.server_helpers import DIALECTS
-from tests.support.servers import TABLES, Database, Databases
+from tests.support.servers import TABLES, Database, Databases, wait_until
 
 SCOPE = TaskScope("d", "r", "t", -1)
 
@@ -50,6 +52,30 @@ def test_processes_that_start_together_make_one_schema(dialect: str, databases: 
             assert _versions(database) == [step.version for step in migrations(dialect)]
         for child in group:
             child.finish()
+
+
+@pytest.mark.parametrize("options", [{}, {"upgrade": False}], ids=["creating", "reading"])
+def test_the_middle_of_another_processs_migration_is_waited_out(databases: Databases, options: dict[str, Any]) -> None:
+    """MySQL shows each migration as it is done: who connects in between waits for the last one, and then has a store."""
+    fresh, steps = databases.fresh("mysql"), migrations("mysql")
+    engine = MysqlEngine(fresh.url, clock=ManualClock())
+    fresh.execute("SELECT GET_LOCK('milepost.migrations', 0)")
+    engine.migrate(fresh.own, steps[:1])
+    opened: list[list[str]] = []
+
+    def open_it() -> None:
+        with connect(fresh.url, **options) as store:
+            opened.append(store.task_store(SCOPE).keys())
+
+    other = threading.Thread(target=open_it)
+    other.start()
+    query = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%%' AND id <> connection_id()"
+    wait_until(lambda: opened or fresh.execute(query), "nobody waits for the migration")
+    engine.migrate(fresh.own, steps)
+    fresh.execute("SELECT RELEASE_LOCK('milepost.migrations')")
+    other.join(60)
+    assert opened == [[]]
+    assert _versions(fresh) == [step.version for step in steps]
 
 
 def test_a_newer_schema_is_refused(fresh: Database) -> None:

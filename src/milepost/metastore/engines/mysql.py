@@ -10,6 +10,8 @@ import functools
 import re
 import time
 from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -264,24 +266,32 @@ class MysqlEngine(NetworkEngine):
             cursor.execute("SELECT coalesce(max(version), 0) FROM milepost_migrations")
             return int(cursor.fetchone()[0])
 
+    def settled(self, connection: Any) -> int:
+        """Return the number of the schema once no other process is migrating: here each statement commits by itself."""
+        with self._migrating(connection):
+            return self.version(connection)
+
     def migrate(self, connection: Any, pending: list[Migration]) -> None:
         """Bring the schema up to date, statement by statement; processes that do so at once take turns."""
+        with self._migrating(connection), connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE TABLE IF NOT EXISTS milepost_migrations (version bigint NOT NULL PRIMARY KEY, "
+                "name varchar(100) NOT NULL, applied_at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB"
+            )
+            # Others may have been first while this one waited for the lock.
+            for step in pending[self.version(connection) :]:
+                for statement in step.statements:
+                    cursor.execute(statement)
+                cursor.execute("INSERT INTO milepost_migrations (version, name) VALUES (%s, %s)", (step.version, step.name))
+
+    @contextmanager
+    def _migrating(self, connection: Any) -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT GET_LOCK(%s, %s)", (_MIGRATION_LOCK, _LOCK_SECONDS))
             if cursor.fetchone()[0] != 1:
                 raise StoreUnreachableError(f"another process has been upgrading {self.target} for over {_LOCK_SECONDS} s")
             try:
-                cursor.execute(
-                    "CREATE TABLE IF NOT EXISTS milepost_migrations (version bigint NOT NULL PRIMARY KEY, "
-                    "name varchar(100) NOT NULL, applied_at timestamp NOT NULL DEFAULT current_timestamp) ENGINE=InnoDB"
-                )
-                # Others may have been first while this one waited for the lock.
-                for step in pending[self.version(connection) :]:
-                    for statement in step.statements:
-                        cursor.execute(statement)
-                    cursor.execute(
-                        "INSERT INTO milepost_migrations (version, name) VALUES (%s, %s)", (step.version, step.name)
-                    )
+                yield
             finally:
                 cursor.execute("SELECT RELEASE_LOCK(%s)", (_MIGRATION_LOCK,))
 

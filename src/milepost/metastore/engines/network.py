@@ -154,6 +154,10 @@ class NetworkEngine(ABC):
         """Run the migrations that are missing; safe where several processes do so at once."""
 
     @abstractmethod
+    def settled(self, connection: Any) -> int:
+        """Return the number of a schema that is not up to date, once nobody is in the middle of changing it."""
+
+    @abstractmethod
     def open(self) -> Any:
         """Open a blocking connection in autocommit mode."""
 
@@ -210,6 +214,9 @@ class NetworkEngine(ABC):
         try:
             version = self.version(connection)
             self.found = version if self.found is None else self.found
+            if 0 < version < newest:
+                self.allow(connection, self.migrate_seconds)
+                version = self.settled(connection)
             if version < newest and (upgrade or (upgrade is None and version == 0)):
                 self.allow(connection, self.migrate_seconds)
                 self.migrate(connection, pending)
