@@ -387,20 +387,29 @@ class Instances:
 
     # -- delete and look ------------------------------------------------------------------------------------------
 
-    def delete_run(self, dag_id: str, run_id: str) -> int:
+    def delete_run(self, dag_id: str, run_id: str, *, incarnation: str | None = None) -> int:
         """Remove a run with all its task rows; asset state stays, and what its tasks wrote there.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            incarnation: Only if this is the recorded one: a run that was made anew meanwhile stays.
 
         Returns:
             The number of instances removed.
 
         Raises:
             RunNotFoundError: The run is not recorded.
+            StaleAttemptError: It has another incarnation; nothing was removed.
         """
-        return len(self._metastore.call(calls.DeleteRun(*check_run(dag_id, run_id), self._writer)))
+        return len(self._metastore.call(self._delete_run(dag_id, run_id, incarnation)))
 
-    async def adelete_run(self, dag_id: str, run_id: str) -> int:
+    async def adelete_run(self, dag_id: str, run_id: str, *, incarnation: str | None = None) -> int:
         """As `delete_run`."""
-        return len(await self._metastore.acall(calls.DeleteRun(*check_run(dag_id, run_id), self._writer)))
+        return len(await self._metastore.acall(self._delete_run(dag_id, run_id, incarnation)))
+
+    def _delete_run(self, dag_id: str, run_id: str, incarnation: str | None) -> calls.DeleteRun:
+        return calls.DeleteRun(*check_run(dag_id, run_id), self._writer, check_incarnation(incarnation))
 
     def get(self, scope: TaskScope) -> InstanceRecord | None:
         """Return the record of an instance, or `None` if there is none."""

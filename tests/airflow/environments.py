@@ -24,7 +24,7 @@ RELEASES = {
     "3.0.6": "2025-08-31",
     "3.1.8": "2026-03-31",
     "3.2.2": "2026-06-30",
-    "3.3.2": "2026-09-15",
+    "3.3.2": "2026-09-30",
 }
 """The versions that are tested, and until when their dependencies may have been released."""
 

@@ -418,6 +418,16 @@ def test_s21_delete_run_takes_task_rows_only(store: Any) -> None:
     assert store.task_store(SCOPE, attempt=1).keys() == []
 
 
+def test_a_run_is_deleted_only_as_the_one_it_was(store: Any) -> None:
+    """Deleting a run of an incarnation leaves one alone that was made anew under its id."""
+    store.instances.open(SCOPE, 1, incarnation="i1")
+    store.instances.open(SCOPE, 1, incarnation="i2")["task_store"].set("k", 1)
+    with pytest.raises(StaleAttemptError, match="another incarnation than 'i1'"):
+        store.instances.delete_run(DAG, RUN, incarnation="i1")
+    assert store.task_store(SCOPE).get("k") == 1
+    assert store.instances.delete_run(DAG, RUN, incarnation="i2") == 1
+
+
 def test_more_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
     """S-22: where the host grants more tries than at the attempt before, a person has cleared there: it starts over."""
     first = store.instances.open(SCOPE, 1, max_tries=2)["task_store"]

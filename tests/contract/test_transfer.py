@@ -29,7 +29,7 @@ from milepost import (
 from milepost.transfer import files, rows
 from tests.contract.conftest import real, sql
 from tests.support.servers import Database, Databases
-from tests.support.transfers import GONE, KEYS, MAPPED, STAGING, TASK, VALUES, content, everything, exported, fill
+from tests.support.transfers import GONE, HOSTED, KEYS, MAPPED, STAGING, TASK, VALUES, content, everything, exported, fill
 
 KINDS = ("sqlite", "postgres", "mysql")
 
@@ -102,6 +102,9 @@ def test_everything_goes_between_any_two_databases(
         assert two.task_store(TASK).get(KEYS[0]) == VALUES[0]
         for scope in STAGING:
             two.instances.finish(scope, 1, "success")
+        cleared = two.instances.open(HOSTED, 2, incarnation="h 2", max_tries=2, run_clears=3)
+        assert len(cleared["task_store"]) == 0  # more tries than at the attempt that was exported: a person cleared it
+        assert [archive.cause for archive in two.instances.archives(HOSTED)] == ["clear"]
         assert two.asset_store(Asset("ö")).get("wm ") == 2
         records = [
             [(asset.name, asset.active, asset.references, asset.aliases, asset.deactivated_at, asset.deactivated_by)

@@ -21,7 +21,20 @@ from milepost import (
 from milepost.transfer import rows
 from tests.contract.conftest import as_writer
 
-__all__ = ["GONE", "KEYS", "MAPPED", "STAGING", "TASK", "VALUES", "content", "everything", "exported", "fill", "signed"]
+__all__ = [
+    "GONE",
+    "HOSTED",
+    "KEYS",
+    "MAPPED",
+    "STAGING",
+    "TASK",
+    "VALUES",
+    "content",
+    "everything",
+    "exported",
+    "fill",
+    "signed",
+]
 
 KEYS = ["a\nb", "k", "k ", " k", "K", "é", "e\u0301", "😀", "\x01\x7f", "a/b?c#d%e&f;g", ".", "..", "x" * 512, "\u2028"]
 VALUES: list[Any] = [
@@ -43,6 +56,7 @@ TASK = TaskScope("dag", "run", "täsk\n")
 MAPPED = [TaskScope("dag", "run", "mapped", index) for index in (1, 0)]
 STAGING = [TaskScope("dag", "run", "staging", index) for index in (2, 0)]
 GONE = TaskScope("gone", "run", "task")
+HOSTED = TaskScope("hosted", "run", "é task", 3)
 
 
 def _cut_off(_: str) -> str:
@@ -109,6 +123,7 @@ def fill(store: Any, clock: ManualClock) -> None:
     for attempt in range(1, 13):
         store.instances.open(mapped, attempt)
         store.instances.finish(mapped, attempt, "failed", error=f"RuntimeError: é {attempt}\nof it")
+    store.instances.open(HOSTED, 1, incarnation="h 1", max_tries=1, run_clears=2)["task_store"].set("job", "j-1")
     store.instances.open(GONE, 1, incarnation="i1 ")
     store.instances.open(GONE, 1, incarnation="i2")
     store.instances.delete_run("gone", "run")

@@ -203,8 +203,15 @@ class Restore(Call[int]):
 class DeleteRun(Call[list[TaskScope]]):
     """Remove all of a run's task rows; the instances that are gone. Asset state stays.
 
+    Args:
+        dag_id: The DAG.
+        run_id: The run.
+        writer: Who does it, as rows hold it.
+        incarnation: Only if this is the recorded one; `None`: whichever that is.
+
     Raises:
         RunNotFoundError: No such run.
+        StaleAttemptError: It has another incarnation.
     """
 
     repeatable: ClassVar[bool] = False
@@ -212,6 +219,7 @@ class DeleteRun(Call[list[TaskScope]]):
     dag_id: str
     run_id: str
     writer: str
+    incarnation: str | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -44,6 +44,7 @@ _LONG = 16_000
 """Characters of a text column of MySQL, whatever they are."""
 _TASK: dict[str, Any] = {"dag_id": _ID, "run_id": _ID, "task_id": _ID, "map_index": _Number(-1, MAX_MAP_INDEX)}
 _ASSET: dict[str, Any] = {"name": _Name(MAX_ASSET_CHARS), "uri": _Name(MAX_ASSET_CHARS)}
+_COUNT = _Number(0, MAX_MAP_INDEX)
 _TIME = _Number()
 _TIME_OR_NONE = _Number(optional=True)
 _ENTRY: dict[str, Any] = {
@@ -93,6 +94,8 @@ FIELDS: dict[str, dict[str, Any]] = {
         "error": _Text(_LONG, optional=True),
         "at": _TIME,
     },
+    "run_clear": {"dag_id": _ID, "run_id": _ID, "clears": _COUNT},
+    "grant": {**_TASK, "max_tries": _COUNT},
     "asset": {**_ASSET, "active": _Number(0, 1), "created_at": _TIME, "updated_at": _TIME},
     "reference": {**_ASSET, "dag_id": _ID, "direction": _Text(10)},
     "alias": {**_ASSET, "alias": _Name(MAX_ASSET_CHARS)},
@@ -158,7 +161,11 @@ _CHANGE = tuple(FIELDS["change"])
 _CHANGE_KEY = _CHANGE.index("key")
 _ORDER = {kind: place for place, kind in enumerate(FIELDS)}
 _KEY = {kind: list(FIELDS[kind]).index("key") for kind in ("task_entry", "asset_entry", "intent")}
-_OWNERS = {"expansion": 2, "outcome": 2, "task_entry": 4, "result": 4, "intent": 4, "instance": 4, "staged": 6}
+_OWNERS = {
+    **dict.fromkeys(("expansion", "outcome", "run_clear"), 2),
+    **dict.fromkeys(("task_entry", "result", "intent", "instance", "grant"), 4),
+    "staged": 6,
+}
 """Leading columns that name what a row belongs to, and that it cannot be without."""
 _RULES = {kind: tuple(rules.items()) for kind, rules in FIELDS.items()}
 
@@ -307,7 +314,7 @@ class Book:
             return None if self._add((kind, *row[:2])) else f"the {kind} {_named(kind, row)} is there twice"
         if kind == "instance":
             return self._instance(row)
-        if kind in ("expansion", "outcome"):
+        if kind in ("expansion", "outcome", "run_clear"):
             return self._of_run(row)
         if kind in ("reference", "alias", "deactivation"):
             return self._of_asset(row)
@@ -365,7 +372,7 @@ class Book:
             return OWNER_DAMAGED
         if kind == "change":
             return None
-        return self._in_order((place,) if kind == "result" else (place, row[_KEY[kind]]))
+        return self._in_order((place, row[_KEY[kind]]) if kind in _KEY else (place,))
 
     def _in_order(self, at: Row) -> str | None:
         if at <= self._last:

@@ -249,10 +249,14 @@ def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> O
     if instance is None:
         raise unknown(scope)
     if incarnation not in (None, instance.incarnation):
-        raise StaleAttemptError(f"run {scope.dag_id}/{scope.run_id} has another incarnation than {incarnation!r}")
+        raise _made_anew(scope.dag_id, scope.run_id, incarnation)
     if attempt != instance.attempt or attempt <= instance.cleared_attempt:
         raise _stale(scope, attempt, instance)
     return instance
+
+
+def _made_anew(dag_id: str, run_id: str, incarnation: str | None) -> StaleAttemptError:
+    return StaleAttemptError(f"run {dag_id}/{run_id} has another incarnation than {incarnation!r}")
 
 
 def finish(call: calls.Finish, environment: Environment) -> Operation[bool]:
@@ -372,6 +376,8 @@ def delete_run(call: calls.DeleteRun, _: Environment) -> Operation[list[TaskScop
     if not rows:
         raise RunNotFoundError(f"no run {call.dag_id}/{call.run_id} is recorded")
     run, incarnation = rows[0][:2]
+    if call.incarnation not in (None, incarnation):
+        raise _made_anew(call.dag_id, call.run_id, call.incarnation)
     if incarnation is not None:  # its attempts may still be alive and must not pass for those of a run made anew
         yield "incarnation_replace", (hash_, incarnation)
     targets = yield "instances_of_run", (run,)

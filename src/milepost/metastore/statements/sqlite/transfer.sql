@@ -213,3 +213,25 @@ VALUES {((SELECT id FROM runs WHERE hash = :run_hash), :task_id, :expansion)}
 -- Record an outcome.
 INSERT INTO outcomes (run, task_id, map_index, attempt, state, error, at)
 VALUES {((SELECT id FROM runs WHERE hash = :run_hash), :task_id, :map_index, :attempt, :state, :error, :at)}
+
+-- transfer_run_clears(run, limit)
+-- A page of how often hosts have cleared runs.
+SELECT c.run, r.dag_id, r.run_id, c.clears
+FROM run_clears AS c JOIN runs AS r ON r.id = c.run
+WHERE c.run > :run ORDER BY c.run LIMIT :limit
+
+-- transfer_grants(instance, limit)
+-- A page of how many tries hosts have granted instances.
+SELECT g.instance, r.dag_id, r.run_id, i.task_id, i.map_index, g.max_tries
+FROM grants AS g JOIN instances AS i ON i.id = g.instance JOIN runs AS r ON r.id = i.run
+WHERE g.instance > :instance ORDER BY g.instance LIMIT :limit
+
+-- transfer_run_clear!(run_hash, clears |)
+-- Record how often its host has cleared a run.
+INSERT INTO run_clears (run, clears)
+VALUES {((SELECT id FROM runs WHERE hash = :run_hash), :clears)}
+
+-- transfer_grant!(hash, max_tries |)
+-- Record how many tries its host has granted an instance.
+INSERT INTO grants (instance, max_tries)
+VALUES {((SELECT id FROM instances WHERE hash = :hash), :max_tries)}
