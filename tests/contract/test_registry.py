@@ -18,8 +18,9 @@ from milepost import (
     ManualClock,
     TaskScope,
     Writer,
+    calls,
 )
-from tests.contract.conftest import SCOPE, as_writer, sql
+from tests.contract.conftest import SCOPE, as_writer, real, sql
 
 A, B, C = Asset("a", uri="s3://a"), Asset("b", uri="s3://b"), Asset("c", uri="s3://c")
 
@@ -274,3 +275,34 @@ def test_s25_asset_names_are_just_text(store: Any, name: str) -> None:
     asset.clear()
     assert [store.asset_store(other).get("k") for other in others] == ["other"] * 3
     assert names(store.assets.declare("dag").deactivated) == [name]
+
+
+def test_pages_of_assets(store: Any) -> None:
+    """Assets are paged by number; a prefix is of name or URI, and its characters are no patterns; pages can be counted."""
+
+    def page(after: int = 0, offset: int = 0, limit: int = 2, **only: Any) -> Any:
+        given = {"active": None, "dag_id": None, "prefix": "", "counted": False, **only}
+        call = calls.AssetPage(after=after, offset=offset, limit=limit, **given)
+        return real(store).metastore.call(call)
+
+    made = [Asset("b", uri="s3://%x"), Asset("a%c"), Asset("abc"), Asset("é😀", uri="s3://y")]
+    store.assets.declare("dag", inlets=made[:3])
+    store.assets.declare("other", outlets=made[2:])
+    store.assets.attach(AssetAlias("daily"), made[0])
+    store.assets.deactivate(made[1])
+    first = page()
+    second = page(after=first.records[-1].id)
+    assert [one.name for one in [*first.records, *second.records]] == ["b", "a%c", "abc", "é😀"]
+    assert first.records == [store.assets.get(one) for one in made[:2]]
+    assert page(offset=3, counted=True) == calls.AssetRows(page(offset=3).records, 4)
+    for only, names in (
+        ({"prefix": "a%"}, ["a%c"]),
+        ({"prefix": "s3://"}, ["b", "é😀"]),
+        ({"prefix": "é"}, ["é😀"]),
+        ({"active": False}, ["a%c"]),
+        ({"dag_id": "other"}, ["abc", "é😀"]),
+        ({"dag_id": "dag", "active": True}, ["b", "abc"]),
+        ({"dag_id": "d_g"}, []),
+    ):
+        found = page(**only, counted=True)
+        assert ([one.name for one in found.records], found.total) == (names, len(names)), only

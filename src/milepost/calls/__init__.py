@@ -15,6 +15,8 @@ from __future__ import annotations
 from milepost.calls.assets import (
     Advance,
     AssetArchives,
+    AssetPage,
+    AssetRows,
     AttachAsset,
     CopyAsset,
     DeclareAssets,
@@ -99,6 +101,8 @@ __all__ = [
     "Advance",
     "Archives",
     "AssetArchives",
+    "AssetPage",
+    "AssetRows",
     "AttachAsset",
     "BeginRun",
     "Call",

@@ -15,6 +15,8 @@ from milepost.scopes import AssetScope
 __all__ = [
     "Advance",
     "AssetArchives",
+    "AssetPage",
+    "AssetRows",
     "AttachAsset",
     "CopyAsset",
     "DeclareAssets",
@@ -64,6 +66,36 @@ class ListAssets(Call[list[AssetRecord]]):
     scope: AssetScope | None = None
     active: bool | None = None
     dag_id: str | None = None
+
+
+class AssetRows(NamedTuple):
+    """The answer to `AssetPage`: records, and how many there are on all pages, where that was asked for."""
+
+    records: list[AssetRecord]
+    total: int | None
+
+
+@dataclass(eq=False, slots=True)
+class AssetPage(Call[AssetRows]):
+    """One page of the records of assets, by number; `None` selects all.
+
+    Args:
+        active: Only active ones, or only deactivated ones.
+        dag_id: Only those that this DAG refers to.
+        prefix: Only those whose name or URI starts with it.
+        after: The page begins after this number.
+        offset: How many records to leave out besides.
+        limit: The most records.
+        counted: Whether to count the records of all pages, which takes as long as there are many.
+    """
+
+    active: bool | None
+    dag_id: str | None
+    prefix: str
+    after: int
+    offset: int
+    limit: int
+    counted: bool
 
 
 class Held(NamedTuple):

@@ -51,6 +51,7 @@ BY_SECRET: Final[Kinds] = frozenset(
     {
         calls.FindAsset,
         calls.ListAssets,
+        calls.AssetPage,
         calls.HeldKeys,
         calls.DeclareAssets,
         calls.SetActive,

@@ -216,6 +216,11 @@ def test_assets(ask: Ask, asset: AssetStoreAccessor) -> None:
     found = ask("GET", f"/assets?prefix={name}").body
     assert ([one["id"] for one in found["assets"]], found["total_entries"]) == ([number], 1)
     assert ask("GET", f"/assets/{number}").body["name"] == name
+    every = pages(ask, "/assets?limit=2&count=false", "assets")
+    assert [one["id"] for one in every] == sorted(one["id"] for one in every)
+    assert number in [one["id"] for one in every]
+    for query in ("cursor=x", "cursor=WyJhIl0", "cursor=WzFd&offset=1", "dag_id=", "limit=-1", "prefix=%00"):
+        assert ask("GET", f"/assets?{query}").status == 422, query
     assert ask("POST", f"/assets/{number}/deactivate", token="admin").body["active"] is False
     assert number in [one["id"] for one in ask("GET", "/assets?active=false").body["assets"]]
     assert ask("GET", path_of(asset, "k")).status == 404

@@ -67,6 +67,7 @@ OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Opera
     calls.KeepJob: (submissions.keep, True),
     calls.FindAsset: (assets.find, True),
     calls.ListAssets: (registry.list_all, False),
+    calls.AssetPage: (registry.page, False),
     calls.HeldKeys: (registry.held, False),
     calls.DeclareAssets: (registry.declare, True),
     calls.SetActive: (registry.set_active, True),

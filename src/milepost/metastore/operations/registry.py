@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -14,9 +15,9 @@ from milepost.entry import Writer
 from milepost.errors import AssetNotFoundError
 from milepost.metastore.operations.assets import find_all, find_one
 from milepost.metastore.operations.base import Environment, Operation, key_text
-from milepost.scopes import AssetScope
+from milepost.scopes import AssetScope, prefix_end
 
-__all__ = ["alias_hash", "attach", "declare", "held", "list_all", "set_active", "sweep"]
+__all__ = ["alias_hash", "attach", "declare", "held", "list_all", "page", "set_active", "sweep"]
 
 
 def alias_hash(alias: str) -> bytes:
@@ -40,13 +41,33 @@ def list_all(call: calls.ListAssets, _: Environment) -> Operation[list[AssetReco
 
 def _records(number: int | None, active: bool | None = None, dag_id: str | None = None) -> Operation[list[AssetRecord]]:
     rows = yield "asset_list", (number, None if active is None else int(active), dag_id)
-    references: dict[int, list[AssetReference]] = defaultdict(list)
-    aliases: dict[int, list[str]] = defaultdict(list)
-    for asset, dag, direction in (yield "reference_list", (number,)):
-        references[asset].append(AssetReference(dag, direction))
-    for asset, alias in (yield "alias_list", (number,)):
-        aliases[asset].append(alias)
-    return [_record(row, references[row[0]], sorted(aliases[row[0]])) for row in rows]
+    references = yield "reference_list", (number,)
+    return _joined(rows, references, (yield "alias_list", (number,)))
+
+
+def page(call: calls.AssetPage, _: Environment) -> Operation[calls.AssetRows]:
+    """See `milepost.calls.AssetPage`."""
+    wanted = (None if call.active is None else int(call.active), call.prefix, prefix_end(call.prefix))
+    kind, parameters = ("", wanted) if call.dag_id is None else ("_of_dag", (call.dag_id, *wanted))
+    rows = yield f"asset_page{kind}", (*parameters, call.after, call.limit, call.offset)
+    numbers = json.dumps([row[0] for row in rows])
+    references = yield "references_of_assets", (numbers,)
+    records = _joined(rows, references, (yield "aliases_of_assets", (numbers,)))
+    if not call.counted:
+        return calls.AssetRows(records, None)
+    ((total,),) = yield f"asset_count{kind}", parameters
+    return calls.AssetRows(records, int(total))
+
+
+def _joined(rows: Sequence[Any], references: Iterable[Any], aliases: Iterable[Any]) -> list[AssetRecord]:
+    """Return records of assets with who refers to each."""
+    referring: dict[int, list[AssetReference]] = defaultdict(list)
+    named: dict[int, list[str]] = defaultdict(list)
+    for asset, dag, direction in references:
+        referring[asset].append(AssetReference(dag, direction))
+    for asset, alias in aliases:
+        named[asset].append(alias)
+    return [_record(row, referring[row[0]], sorted(named[row[0]])) for row in rows]
 
 
 def _record(row: Sequence[Any], references: list[AssetReference], aliases: list[str]) -> AssetRecord:

@@ -13,7 +13,7 @@ from milepost.asset_records import AssetRecord
 from milepost.calls import Handle
 from milepost.errors import AssetNotFoundError, InvalidKeyError, InvalidValueError
 from milepost.registry import Assets
-from milepost.scopes import AssetScope
+from milepost.scopes import MAX_ASSET_CHARS, MAX_ID_CHARS, AssetScope, check_text
 from milepost.server.rest import shapes
 from milepost.server.rest.access import needs, writer_of
 from milepost.server.rest.answers import answer, asset_entry, plain
@@ -202,22 +202,28 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         responses={200: shapes.json_answer(shapes.record), **shapes.errors()},
     )
     async def list_assets(
-        request: Request,
         active: Annotated[bool | None, Query(description="Only active ones, or only deactivated ones.")] = None,
         dag_id: Annotated[str | None, Query(description="Only those that this DAG refers to.")] = None,
         prefix: Prefix = "",
         limit: Limit = 50,
         offset: Offset = 0,
+        cursor: Cursor = None,
+        count: Counted = True,
     ) -> Response:
-        """List assets by name and URI; `prefix` is of the name or of the URI."""
-        start = prefix_of(prefix)
-        found = [
-            record
-            for record in await assets(request).alist(active=active, dag_id=dag_id)
-            if record.name.startswith(start) or record.uri.startswith(start)
-        ]
-        shown = found[offset : offset + size(limit)]
-        return answer({"assets": [plain(record) for record in shown], "total_entries": len(found)})
+        """List assets in the order of their numbers; `prefix` is of the name or of the URI."""
+        after = 0
+        if cursor is not None:
+            if offset:
+                raise InvalidValueError("give cursor or offset, not both")
+            (after,) = cursor_after(cursor, (int,))
+        dag = None if dag_id is None else check_text(dag_id, "dag_id", MAX_ID_CHARS)
+        rows = size(limit)
+        start = prefix and check_text(prefix, "prefix", MAX_ASSET_CHARS)
+        counted = count and cursor is None
+        found = await metastore.acall(calls.AssetPage(active, dag, start, after, offset, rows, counted))
+        total = {} if found.total is None else {"total_entries": found.total}
+        place = next_cursor([found.records[-1].id]) if len(found.records) == rows else None
+        return answer({"assets": [plain(record) for record in found.records], **total, "next_cursor": place})
 
     async def record_of(request: Request, number: int) -> AssetRecord:
         record = await assets(request).aget(AssetScope(number))

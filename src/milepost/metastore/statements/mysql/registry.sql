@@ -6,6 +6,54 @@ WHERE (:id IS NULL OR a.id = :id) AND (:active IS NULL OR a.active = :active)
   AND (:dag_id IS NULL OR EXISTS (SELECT 1 FROM milepost_asset_references AS r WHERE r.asset = a.id AND r.dag_id = :dag_id))
 ORDER BY a.name, a.uri, a.id
 
+-- asset_page(active, low, high, after, limit, offset)
+-- A page of records by number; NULL selects all. Names or URIs in [low, high).
+SELECT a.id, a.name, a.uri, a.active, a.created_at, a.updated_at, d.at, d.writer, d.cause
+FROM milepost_assets AS a LEFT JOIN milepost_deactivations AS d ON d.asset = a.id
+WHERE a.id > :after AND (:active IS NULL OR a.active = :active)
+  AND ((a.name >= :low AND (:high IS NULL OR a.name < :high))
+    OR (a.uri >= :low AND (:high IS NULL OR a.uri < :high)))
+ORDER BY a.id LIMIT :limit OFFSET :offset
+
+-- asset_page_of_dag(dag_id, active, low, high, after, limit, offset)
+-- The same, of those that a DAG refers to.
+SELECT a.id, a.name, a.uri, a.active, a.created_at, a.updated_at, d.at, d.writer, d.cause
+FROM milepost_assets AS a LEFT JOIN milepost_deactivations AS d ON d.asset = a.id
+WHERE a.id > :after AND (:active IS NULL OR a.active = :active)
+  AND ((a.name >= :low AND (:high IS NULL OR a.name < :high))
+    OR (a.uri >= :low AND (:high IS NULL OR a.uri < :high)))
+  AND a.id IN (SELECT r.asset FROM milepost_asset_references AS r WHERE r.dag_id = :dag_id)
+ORDER BY a.id LIMIT :limit OFFSET :offset
+
+-- asset_count(active, low, high)
+-- How many records are on all pages.
+SELECT count(*) FROM milepost_assets AS a
+WHERE (:active IS NULL OR a.active = :active)
+  AND ((a.name >= :low AND (:high IS NULL OR a.name < :high))
+    OR (a.uri >= :low AND (:high IS NULL OR a.uri < :high)))
+
+-- asset_count_of_dag(dag_id, active, low, high)
+-- The same, of those that a DAG refers to.
+SELECT count(*) FROM milepost_assets AS a
+WHERE (:active IS NULL OR a.active = :active)
+  AND ((a.name >= :low AND (:high IS NULL OR a.name < :high))
+    OR (a.uri >= :low AND (:high IS NULL OR a.uri < :high)))
+  AND a.id IN (SELECT r.asset FROM milepost_asset_references AS r WHERE r.dag_id = :dag_id)
+
+-- references_of_assets(assets)
+-- Who refers to the assets of a JSON array.
+SELECT asset, dag_id, direction FROM milepost_asset_references WHERE asset IN (
+    SELECT wanted.one FROM JSON_TABLE(:assets, '$[*]' COLUMNS (one bigint PATH '$')) AS wanted
+  )
+ORDER BY asset, dag_id, direction
+
+-- aliases_of_assets(assets)
+-- Aliases of the assets of a JSON array.
+SELECT asset, alias FROM milepost_asset_aliases WHERE asset IN (
+    SELECT wanted.one FROM JSON_TABLE(:assets, '$[*]' COLUMNS (one bigint PATH '$')) AS wanted
+  )
+ORDER BY asset, alias
+
 -- reference_list(id)
 -- Who refers to an asset; NULL: to any.
 SELECT asset, dag_id, direction FROM milepost_asset_references WHERE (:id IS NULL OR asset = :id) ORDER BY asset, dag_id, direction

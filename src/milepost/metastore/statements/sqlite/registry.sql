@@ -6,6 +6,50 @@ WHERE (:id IS NULL OR a.id = :id) AND (:active IS NULL OR a.active = :active)
   AND (:dag_id IS NULL OR EXISTS (SELECT 1 FROM asset_references AS r WHERE r.asset = a.id AND r.dag_id = :dag_id))
 ORDER BY a.name, a.uri, a.id
 
+-- asset_page(active, low, high, after, limit, offset)
+-- A page of records by number; NULL selects all. Names or URIs in [low, high). The plus keeps to the order of numbers.
+SELECT a.id, a.name, a.uri, a.active, a.created_at, a.updated_at, d.at, d.writer, d.cause
+FROM assets AS a LEFT JOIN deactivations AS d ON d.asset = a.id
+WHERE a.id > :after AND (:active IS NULL OR a.active = :active)
+  AND ((+a.name >= :low AND (:high IS NULL OR +a.name < :high))
+    OR (+a.uri >= :low AND (:high IS NULL OR +a.uri < :high)))
+ORDER BY a.id LIMIT :limit OFFSET :offset
+
+-- asset_page_of_dag(dag_id, active, low, high, after, limit, offset)
+-- The same, of those that a DAG refers to.
+SELECT a.id, a.name, a.uri, a.active, a.created_at, a.updated_at, d.at, d.writer, d.cause
+FROM assets AS a LEFT JOIN deactivations AS d ON d.asset = a.id
+WHERE a.id > :after AND (:active IS NULL OR a.active = :active)
+  AND ((+a.name >= :low AND (:high IS NULL OR +a.name < :high))
+    OR (+a.uri >= :low AND (:high IS NULL OR +a.uri < :high)))
+  AND a.id IN (SELECT r.asset FROM asset_references AS r WHERE r.dag_id = :dag_id)
+ORDER BY a.id LIMIT :limit OFFSET :offset
+
+-- asset_count(active, low, high)
+-- How many records are on all pages.
+SELECT count(*) FROM assets AS a
+WHERE (:active IS NULL OR a.active = :active)
+  AND ((+a.name >= :low AND (:high IS NULL OR +a.name < :high))
+    OR (+a.uri >= :low AND (:high IS NULL OR +a.uri < :high)))
+
+-- asset_count_of_dag(dag_id, active, low, high)
+-- The same, of those that a DAG refers to.
+SELECT count(*) FROM assets AS a
+WHERE (:active IS NULL OR a.active = :active)
+  AND ((+a.name >= :low AND (:high IS NULL OR +a.name < :high))
+    OR (+a.uri >= :low AND (:high IS NULL OR +a.uri < :high)))
+  AND a.id IN (SELECT r.asset FROM asset_references AS r WHERE r.dag_id = :dag_id)
+
+-- references_of_assets(assets)
+-- Who refers to the assets of a JSON array.
+SELECT asset, dag_id, direction FROM asset_references WHERE asset IN (SELECT value FROM json_each(:assets))
+ORDER BY asset, dag_id, direction
+
+-- aliases_of_assets(assets)
+-- Aliases of the assets of a JSON array.
+SELECT asset, alias FROM asset_aliases WHERE asset IN (SELECT value FROM json_each(:assets))
+ORDER BY asset, alias
+
 -- reference_list(id)
 -- Who refers to an asset; NULL: to any.
 SELECT asset, dag_id, direction FROM asset_references WHERE (:id IS NULL OR asset = :id) ORDER BY asset, dag_id, direction
