@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from milepost.scopes import AssetScope, TaskScope
+from milepost.scopes import AssetScope, TaskScope, activate_command
 
 __all__ = [
     "PLAIN",
@@ -44,9 +44,23 @@ class Handle:
         fixed: Whether it is this owner and no other, should one be recorded anew under the scope.
         running: Whether it opens anything only while the attempt runs: that of a token does.
         warns: Whether to log a warning when a read meets a deactivated asset. It is logged once.
+
+    A read that meets a deactivated asset sets ``deactivated``, for a server to tell its client.
     """
 
-    __slots__ = ("attempt", "fence", "fixed", "instance_id", "logged", "owner_id", "running", "scope", "warns", "writer")
+    __slots__ = (
+        "attempt",
+        "deactivated",
+        "fence",
+        "fixed",
+        "instance_id",
+        "logged",
+        "owner_id",
+        "running",
+        "scope",
+        "warns",
+        "writer",
+    )
 
     def __init__(
         self,
@@ -72,6 +86,24 @@ class Handle:
         self.fixed = fixed
         self.running = running
         self.warns = warns
+        self.deactivated = False
+
+    def meet_deactivated(self) -> None:
+        """Note that a read found nothing because the asset is deactivated; where one has asked for it, log that, once.
+
+        It looks like a first run.
+        """
+        self.deactivated = True
+        if self.warns and isinstance(self.scope, AssetScope):
+            import logging  # rarely needed, and not cheap to load
+
+            self.warns = False
+            logging.getLogger("milepost").warning(
+                "the asset %s is deactivated, so reads find nothing; its state comes back with: %s",
+                self.scope,
+                activate_command(self.scope),
+                extra={"action": "read"},
+            )
 
 
 class Stored(NamedTuple):

@@ -13,7 +13,6 @@ from milepost.abc import BaseStateBackend, Metastore
 from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
 from milepost.clock import from_micros, to_micros
 from milepost.errors import BackendUnsupportedError, InvalidValueError
-from milepost.metastore.operations.base import warn_deactivated
 from milepost.retention import NEVER, Retention, expiry
 from milepost.scopes import AssetScope, Scope, TaskScope
 
@@ -184,7 +183,7 @@ class BackendMetastore(Metastore):
             return True
         records = yield calls.ListAssets(AssetScope(session.handle.owner_id))
         if records and not records[0].active:
-            warn_deactivated(session.handle)
+            session.handle.meet_deactivated()
         return bool(records) and records[0].active
 
     def _get(self, session: Session, key: str) -> _Steps:

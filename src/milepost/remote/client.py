@@ -87,7 +87,7 @@ class HttpMetastore(Metastore):
     def call(self, call: Call[R], /) -> R:
         """Run a call; see `Metastore.call`."""
         try:
-            raw = self._send(_CALL, wire.dumps(wire.dump_call(call)), repeatable=call.repeatable)
+            raw, note = self._ask(_CALL, wire.dumps(wire.dump_call(call)), repeatable=call.repeatable)
         except OutcomeUnknownError as unknown:
             try:
                 known = recognised(call, self.call(proof)) if (proof := proof_of(call)) else None
@@ -96,6 +96,8 @@ class HttpMetastore(Metastore):
             if known is None:
                 raise
             return known[0]  # type: ignore[no-any-return]
+        if note == "deactivated" and (handle := getattr(call, "handle", None)) is not None:
+            handle.meet_deactivated()
         try:
             return wire.answer_reader(call)(raw, "the answer")  # type: ignore[no-any-return]
         except (ValueError, TypeError) as error:
@@ -117,17 +119,21 @@ class HttpMetastore(Metastore):
             raise closed from None  # another thread closed it just now
         return await outcome(job)
 
-    def _send(self, path: str, body: bytes, *, repeatable: bool = True) -> Any:
-        """Send a request, again where that is harmless, and return the parsed answer."""
+    def _send(self, path: str, body: bytes) -> Any:
+        """Send a request that is safe to repeat, and return the parsed answer."""
+        return self._ask(path, body, repeatable=True)[0]
+
+    def _ask(self, path: str, body: bytes, *, repeatable: bool) -> tuple[Any, str | None]:
+        """Send a request, again where that is harmless, and return the parsed answer and the note to it."""
         deadline: float | None = None
         wait = 0.05
         while True:
             if self._closed.is_set():
                 raise StoreClosedError(f"the store {self.target} is closed")
             try:
-                answer = self._pool.post(path, body, self._headers, wire.TOKEN_HEADER)
+                answer = self._pool.post(path, body, self._headers)
                 if answer.status < 300:
-                    return self._accept(answer)
+                    return self._accept(answer), answer.note
                 error, sent = self._refused(answer)
                 if not isinstance(error, StoreUnreachableError) or isinstance(error, OutcomeUnknownError):
                     raise error
@@ -227,7 +233,7 @@ class HttpMetastore(Metastore):
         """Renew the token if the server lets us; if not, the next call says why."""
         self._renewal = time.time() + 10
         try:
-            answer = self._pool.post("/execution/v1/renew", b"", self._headers, wire.TOKEN_HEADER)
+            answer = self._pool.post("/execution/v1/renew", b"", self._headers)
         except LostError:
             return
         if answer.status == 200:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from milepost.config import mask_url
 from milepost.errors import ConfigurationError
+from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER
 
 if TYPE_CHECKING:
     import ssl
@@ -77,6 +78,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     token: str | None
+    note: str | None
 
 
 class LostError(Exception):
@@ -125,14 +127,13 @@ class Pool:
                 return connection
             connection.close()
 
-    def post(self, path: str, body: bytes, headers: dict[str, str], token_header: str) -> Answer:
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
         """Send a request and wait for its answer.
 
         Args:
             path: The path, below the prefix.
             body: The body.
             headers: The headers.
-            token_header: The header of the answer to return.
 
         Raises:
             LostError: There was no answer.
@@ -161,7 +162,7 @@ class Pool:
             self._idle.append(connection)
         else:
             connection.close()
-        return Answer(response.status, data, response.headers.get(token_header))
+        return Answer(response.status, data, response.headers.get(TOKEN_HEADER), response.headers.get(NOTE_HEADER))
 
     def drop(self) -> None:
         """Close the idle connections."""

@@ -26,7 +26,7 @@ from milepost.remote.checks import CHECKS, check_json
 from milepost.scopes import AssetScope, TaskScope
 from milepost.values import loads_strict
 
-__all__ = ["CALLS", "TOKEN_HEADER", "Reader", "answer_reader", "dump_answer", "dump_call", "dumps", "name_of"]
+__all__ = ["CALLS", "NOTE_HEADER", "TOKEN_HEADER", "Reader", "answer_reader", "dump_answer", "dump_call", "dumps", "name_of"]
 
 Load = Callable[[Any, str], Any]
 Dump = Callable[[Any], Any]
@@ -40,6 +40,9 @@ CALLS: Final[dict[str, type[Call[Any]]]] = {
 
 TOKEN_HEADER: Final = "milepost-token"  # noqa: S105  (a name)
 """The header of an answer that brings the token of an attempt that has opened."""
+
+NOTE_HEADER: Final = "milepost-note"
+"""The header of an answer that says more than the answer: ``deactivated``, of the asset that was read."""
 
 _INT64: Final = 2**63
 _compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

@@ -44,12 +44,13 @@ WRITES: Final[Kinds] = frozenset(
 )
 """Calls on the attempt's own instance and its assets only."""
 
-CHECKED: Final[Kinds] = frozenset({calls.PutResult, calls.GetResults, calls.ReadIntent, calls.History, calls.AssetArchives})
+CHECKED: Final[Kinds] = frozenset(
+    {calls.PutResult, calls.GetResults, calls.FindAsset, calls.ReadIntent, calls.History, calls.AssetArchives}
+)
 """Calls that do not look themselves whether the attempt still runs."""
 
 BY_SECRET: Final[Kinds] = frozenset(
     {
-        calls.FindAsset,
         calls.ListAssets,
         calls.AssetPage,
         calls.HeldKeys,
@@ -112,6 +113,9 @@ def permit(claims: Claims, call: Call[Any]) -> None:
         own = (claims.scope.dag_id, claims.scope.run_id)
         if (call.dag_id, call.run_id) != own or call.task_id not in claims.results:
             raise _foreign(claims)
+    elif isinstance(call, calls.FindAsset):  # what an asset of its own is called by now
+        if call.register or call.scope.asset_id not in claims.assets:
+            raise _foreign(claims)
     elif kind in READS or kind in WRITES:
         call.handle = _handle(claims, call.handle, read=kind in READS)  # type: ignore[attr-defined]
     else:
@@ -130,9 +134,7 @@ def _permit_open(claims: Claims, call: calls.Open) -> None:
         and set(call.outlets) <= set(claims.outlets)
         and set(call.inlet_aliases) <= claims.aliases
     )
-    if asked != own or not declared:
-        raise _foreign(claims)
-    if call.inlet_aliases:  # a token names assets, and what an alias stands for is not for its holder to choose
+    if asked != own or not declared:  # what an alias stands for takes the worker secret to say
         raise _foreign(claims)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from milepost import calls
 from milepost.errors import AuthenticationError, ForbiddenError, InvalidValueError, MilepostError, NotFoundError
 from milepost.remote.problems import problem_of, status_of
-from milepost.remote.wire import TOKEN_HEADER, Reader, dump_answer, dumps, name_of
+from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, Reader, dump_answer, dumps, name_of
 from milepost.server import access
 from milepost.server.auth import Claims, Launcher, WorkerAuth, bearer, claims_of
 from milepost.values import loads_strict
@@ -83,11 +83,15 @@ class Execution:
         wanted, batch = await run_in_threadpool(parse, body) if len(body) > _LARGE else parse(body)
         scope["milepost.calls"] = [name_of(call) for call in wanted]
         if not batch:
-            return dumps(dump_answer(wanted[0], await self._run(who, wanted[0], headers)))
+            found: Any = await self._run(who, wanted[0], headers)
+            if _met_deactivated(wanted[0]):
+                headers.append((NOTE_HEADER.encode(), b"deactivated"))
+            return dumps(dump_answer(wanted[0], found))
         answers = []
         for call in wanted:
             try:
-                answers.append({"answer": dump_answer(call, await self._run(who, call, headers))})
+                told = {"answer": dump_answer(call, await self._run(who, call, headers))}
+                answers.append({**told, "note": "deactivated"} if _met_deactivated(call) else told)
             except MilepostError as error:
                 answers.append(problem_of(error))
         return dumps(answers)
@@ -172,6 +176,12 @@ async def _body(receive: Receive) -> bytes:
         message = await receive()
         parts.append(message.get("body", b""))
     return b"".join(parts)
+
+
+def _met_deactivated(call: Call[Any]) -> bool:
+    """Tell whether a read found nothing because its asset is deactivated, which the worker wants in its log."""
+    handle = getattr(call, "handle", None)
+    return handle is not None and handle.deactivated
 
 
 def _opened(claims: Claims) -> calls.Handle:

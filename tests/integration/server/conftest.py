@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from milepost import Store, TaskScope, connect
+from milepost import AssetAlias, Store, TaskScope, connect
 from tests.support.serving import SECRET, Served
 
 __all__ = ["Answer", "Ask", "Worker"]
@@ -91,7 +91,8 @@ class Worker:
 
     def open(self) -> dict[str, Any]:
         """Open the attempt."""
-        assets = {name: self.declared.get(name, ()) for name in ("inlets", "outlets")}
+        assets = {name: list(self.declared.get(name, ())) for name in ("inlets", "outlets")}
+        assets["inlets"] += map(AssetAlias, self.declared.get("aliases", ()))
         return self.store.instances.open(self.scope, self.attempt, **assets)
 
     @property

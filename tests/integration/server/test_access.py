@@ -58,7 +58,7 @@ def entry_calls(handle: Handle) -> list[calls.Call[Any]]:
 
 def test_every_call_is_classified() -> None:
     """Each call is opened by a token under stated conditions, or by the worker secret only."""
-    special = {calls.Now, calls.Open, calls.Finish, calls.PutResult, calls.GetResults}
+    special = {calls.Now, calls.Open, calls.Finish, calls.PutResult, calls.GetResults, calls.FindAsset}
     sets = [access.READS, access.WRITES, access.BY_SECRET, special]
     assert sorted(cls.__name__ for kinds in sets for cls in kinds) == sorted(CALLS)
 
@@ -154,6 +154,9 @@ def test_s27_declared_assets_only(behind: Store, worker: MakeWorker, ask: Ask) -
             assert ask("/execution/v1/call", dump_call(call), credential=mine.token).status == 403
     declared = AssetScope(name="orders", uri="orders")
     for opening in (
+        calls.FindAsset(AssetScope(number)),
+        calls.FindAsset(AssetScope(name="secret")),
+        calls.FindAsset(AssetScope(own.owner_id), True),
         calls.Open(OWN, 1, inlets=[declared, AssetScope(name="secret")]),
         calls.Open(OWN, 1, inlets=[declared], outlets=[declared]),
         calls.Open(OWN, 1, inlet_aliases=["everything"]),

@@ -15,7 +15,6 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     key_text,
-    warn_deactivated,
 )
 from milepost.metastore.operations.entries import select, write
 from milepost.metastore.operations.records import archive_record
@@ -79,10 +78,10 @@ def history(call: calls.History, environment: Environment) -> Operation[list[cal
         rows = yield "asset_history", (call.handle.owner_id, call.key, limit)
     if len(rows) < call.limit:
         yield from guard_read(call.handle)
-    if not rows and call.handle.warns:
+    if not rows:
         active = yield "asset_active", (call.handle.owner_id,)
         if active and not active[0][0]:
-            warn_deactivated(call.handle)
+            call.handle.meet_deactivated()
     return list(map(calls.Past._make, rows))
 
 

@@ -11,7 +11,7 @@ from milepost.abc import Policy
 from milepost.calls import Handle
 from milepost.entry import Writer
 from milepost.errors import AssetNotActiveError, AssetNotFoundError, ForbiddenError, StaleAttemptError
-from milepost.scopes import AssetScope, TaskScope, activate_command, run_hash
+from milepost.scopes import TaskScope, activate_command, run_hash
 
 __all__ = [
     "Batch",
@@ -25,7 +25,6 @@ __all__ = [
     "owner_of",
     "scope_text",
     "stale",
-    "warn_deactivated",
 ]
 
 R = TypeVar("R")
@@ -126,20 +125,6 @@ def guard_read(handle: Handle) -> Operation[bool]:
             handle.owner_id = None
             return (yield from owner_of(handle)) is not None
     return False
-
-
-def warn_deactivated(handle: Handle) -> None:
-    """Log, once for each accessor, that a read found nothing because the asset is deactivated: it looks like a first run."""
-    if handle.warns and isinstance(handle.scope, AssetScope):
-        import logging  # rarely needed, and not cheap to load
-
-        handle.warns = False
-        logging.getLogger("milepost").warning(
-            "the asset %s is deactivated, so reads find nothing; its state comes back with: %s",
-            handle.scope,
-            activate_command(handle.scope),
-            extra={"action": "read"},
-        )
 
 
 def guard_write(handle: Handle, *, create: bool, alone: bool = False) -> Operation[int | None]:

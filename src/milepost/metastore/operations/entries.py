@@ -16,7 +16,6 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     owner_of,
-    warn_deactivated,
 )
 from milepost.retention import Retention
 from milepost.scopes import TaskScope, prefix_end, run_hash
@@ -64,7 +63,7 @@ def select(handle: Handle, statement: str, *parameters: Any, wanted: int | None 
             if active and active[0][0]:
                 rows = yield statement, (handle.owner_id, *parameters)
             elif active:
-                warn_deactivated(handle)
+                handle.meet_deactivated()
         elif (owner := (yield from owner_of(handle))) is not None:
             rows = yield statement, (owner, *parameters)
         if len(rows) == wanted or not (yield from guard_read(handle)):
