@@ -200,3 +200,39 @@ def test_own_methods_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (finding,) = check_triggers(watcher.trigger for watcher in watchers)
     assert finding == (str(path), 11, 12, "Early")
     assert str(finding).startswith(f"{path}:11: Early stores its cursor here, before it yields in line 12")
+
+
+def test_text_left_of_the_code_and_a_run_without_a_definition_are_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text in several lines that begins at the margin is read over, in `run` and in a helper; a lambda is left alone."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "pipeline.py"
+    path.write_text(
+        textwrap.dedent(
+            """\
+            from milepost.sdk import *
+
+            class Early(BaseEventTrigger):
+                async def run(self):
+                    query = \"\"\"
+            SELECT 1
+            \"\"\"
+                    await self.keep(query)
+                    yield TriggerEvent(1)
+
+                async def keep(self, value):
+                    await self.asset_store.aset("n", \"\"\"
+            text\"\"\")
+
+            class Other(BaseEventTrigger):
+                run = lambda self: Early.run(self)
+
+            with DAG("d", schedule=Asset("a", watchers=[AssetWatcher("e", Early()), AssetWatcher("o", Other())])):
+                pass
+            """
+        )
+    )
+    with collecting_watchers() as watchers:
+        load_dags(path)
+    assert check_triggers(watcher.trigger for watcher in watchers) == [(str(path), 8, 9, "Early")]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -74,16 +73,29 @@ def _source(function: Any) -> tuple[str, int, str] | None:
     """Return file, number of the first line and text of a function; `None` where there is no source of it."""
     try:
         lines, first = inspect.getsourcelines(function)
-        return inspect.getsourcefile(function) or "?", first, textwrap.dedent("".join(lines))
-    except (OSError, TypeError):
+        return inspect.getsourcefile(function) or "?", first, "".join(lines)
+    except (OSError, TypeError, SyntaxError):
         return None
+
+
+def _parse(text: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return a function from its source as it stands in its file; `None` if it is no definition, but a lambda or a part.
+
+    The indentation stays, as text in several lines may begin left of it; a line before the first takes it up.
+    """
+    try:
+        body = ast.parse(f"if True:\n{text}" if text[:1].isspace() else f"\n{text}").body
+    except SyntaxError:
+        return None
+    node = body[0].body[0] if isinstance(body[0], ast.If) else body[0]
+    return node if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else None
 
 
 def check_source(text: str, *, file: str, first: int, trigger: str, cls: type[Any] | None = None) -> list[Finding]:
     """Look through the source of one ``run()``.
 
     Args:
-        text: The source of the function, without indentation.
+        text: The source of the function as it stands in its file; what is no definition of one is not looked at.
         file: Its file.
         first: The number of its first line.
         trigger: The name of the class.
@@ -92,11 +104,13 @@ def check_source(text: str, *, file: str, first: int, trigger: str, cls: type[An
     Returns:
         What was found, by line.
     """
-    (function,) = ast.parse(text).body
-    assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    function = _parse(text)
+    if function is None:
+        return []
+    before = first - 2  # lines are counted from 1, and `_parse` puts one before them
     walk = _Walk(cls)
     walk.block(function.body, _Path(), loops=0)
-    return sorted({Finding(file, write + first - 1, yielded + first - 1, trigger) for write, yielded in walk.found})
+    return sorted({Finding(file, write + before, yielded + before, trigger) for write, yielded in walk.found})
 
 
 @dataclass(slots=True)
@@ -212,10 +226,10 @@ class _Walk:
         if not (isinstance(target.value, ast.Name) and target.value.id == "self") or cls is None or not depth:
             return False
         source = _source(getattr(cls, target.attr, None))
-        if source is None:
+        tree = None if source is None else _parse(source[2])
+        if tree is None:
             return False
         inner = _Walk(cls)
-        tree = ast.parse(source[2])
         for part in ast.walk(tree):
             if isinstance(part, ast.stmt):
                 inner._alias(part)
