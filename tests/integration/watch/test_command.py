@@ -147,15 +147,23 @@ STUBBORN = FILES.replace(
 )
 
 
-def test_a_trigger_that_does_not_let_itself_be_stopped_is_not_waited_for(watching: Watching) -> None:
-    """One that swallows its cancellation is left behind after a bounded time, and the process ends with exit code 0."""
-    watching.write(STUBBORN)
+IN_A_THREAD = FILES.replace(
+    "await asyncio.sleep(0.05)",
+    """append("alive.txt", 1)
+            await asyncio.to_thread(time.sleep, 600)""",
+)
+
+
+@pytest.mark.parametrize(("text", "said"), [(STUBBORN, "1 trigger did not stop"), (IN_A_THREAD, "1 thread did not stop")])
+def test_a_trigger_that_does_not_let_itself_be_stopped_is_not_waited_for(watching: Watching, text: str, said: str) -> None:
+    """One that swallows its cancellation, or whose thread goes on, is left behind after a bounded time, with exit code 0."""
+    watching.write(text)
     process = watching.start(crash="hurry")
     wait_until(lambda: watching.lines("alive.txt"), "the trigger is at work")
     ended = watching.terminate(process)
     assert ended.code == 0
-    assert watching.lines("cancelled.txt")
-    assert "1 trigger did not stop within" in ended.err
+    assert text is not STUBBORN or watching.lines("cancelled.txt")
+    assert said in ended.err
 
 
 BLOCKING = FILES.replace(
@@ -183,23 +191,35 @@ def test_a_trigger_that_blocks_the_event_loop_is_named_and_does_not_keep_the_wat
 
 
 LEAVING = FILES.replace(
-    "        while True:",
-    """        if (HERE / "in" / "leave").exists():
-            (HERE / "in" / "leave").unlink()
-            sys.exit("\\x1b[31mno\\nlicence")
-        while True:""",
+    "    async def run(self):",
+    """    async def cleanup(self):
+        sys.exit("cleaning")
+
+    async def give_up(self):
+        sys.exit("in a task")
+
+    async def run(self):
+        for name in ("first", "second", "third"):
+            if (HERE / "in" / name).exists():
+                (HERE / "in" / name).unlink()
+                if name == "second":
+                    await asyncio.gather(self.give_up())
+                raise type("Odd", (BaseException,), {}) if name == "third" else SystemExit("\\x1b[31mno\\nlicence")""",
 )
 
 
-def test_a_trigger_that_calls_exit_takes_nothing_along(watching: Watching) -> None:
-    """`sys.exit` in a trigger is a failure of that trigger, shown without what a terminal would obey."""
+def test_a_trigger_that_exits_takes_nothing_along(watching: Watching) -> None:
+    """`sys.exit`, also in a task or in `cleanup`, is a failure of that trigger, shown without what a terminal would obey."""
     watching.write(LEAVING)
-    watching.arrive("leave", "a.csv")
-    process = watching.start()
+    watching.arrive("first", "second", "third", "a.csv")
+    process = watching.start(crash="hurry")
     watching.wait_states("success")
     ended = watching.terminate(process)
     assert ended.code == 0
     assert r"trigger arrivals (Files): SystemExit: \x1b[31mno licence (" in ended.err
+    assert "trigger arrivals (Files): SystemExit: in a task (" in ended.err
+    assert ".Odd (" in ended.err
+    assert ended.err.count("while it cleaned up: SystemExit: cleaning (") == 4
 
 
 STUMBLING = FILES.replace(
@@ -221,7 +241,7 @@ def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
     """Its error is shown with the place, it cleans up, it begins anew after a wait, and its cursor is where it was."""
     watching.write(STUMBLING)
     watching.arrive("a.csv", "b.csv")
-    process = watching.start()
+    process = watching.start(crash="hurry")
     wait_until(lambda: len(watching.lines("stumbled.txt")) >= 2, "the trigger is started again and fails again")
     (watching.folder / "go").touch()
     watching.wait_states("success", "success")

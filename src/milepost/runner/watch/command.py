@@ -20,6 +20,7 @@ from milepost.runner.load import load_dags
 from milepost.runner.run import _check_store, _check_tasks, _check_usage
 from milepost.runner.watch.check import check_triggers
 from milepost.runner.watch.display import WatchDisplay
+from milepost.runner.watch.loop import Threads, run_loop
 from milepost.runner.watch.plan import Plan, Watched, make_plan
 from milepost.runner.watch.pulse import Pulse
 from milepost.runner.watch.runs import EventRuns
@@ -40,6 +41,8 @@ __all__ = ["watch_file"]
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _LOOK_SECONDS: Final = HOLD_SECONDS / 3
 """Seconds between two looks at the lease and at the runs that have not ended."""
+_SPARE_THREADS: Final = 32
+"""Threads beside one for each trigger."""
 
 
 def watch_file(
@@ -89,7 +92,7 @@ def watch_file(
             if check:
                 return _report(plan, len(findings))
             watch = _open_and_watch(plan, dags, file, url, workers, max_runs, search_path, as_json)
-            return asyncio.run(watch)
+            return run_loop(watch)
         except (DagLoadError, RunnerUsageError) as error:
             sys.stderr.write(f"milepost: {error}\n")
             return 2
@@ -175,6 +178,7 @@ class _Watch:
         """
         _show_logs()
         loop = asyncio.get_running_loop()
+        threads = Threads(_SPARE_THREADS + len(self.plan.watched))
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
         self._pulse.start(_SIGNALS)
@@ -182,6 +186,8 @@ class _Watch:
             await self._take_lease()
             await self._watch(loop)
         finally:
+            if busy := await threads.leave(CLEANUP_SECONDS):
+                self._leave(_count(busy, "thread"), CLEANUP_SECONDS)
             self._pulse.stop()
         return 0
 
@@ -301,13 +307,11 @@ class _Watch:
         except StoreUnreachableError as error:
             self.display.note(f"the lease could not be given up, so it ends by itself: {error}")
         if late:
-            self._leave(len(late))
+            self._leave(_count(len(late), "trigger"), 3 * CLEANUP_SECONDS)
 
-    def _leave(self, late: int) -> None:
-        """End the process although triggers go on: they do not let themselves be cancelled, and would keep it for ever."""
-        self.display.note(
-            f"{_count(late, 'trigger')} did not stop within {3 * CLEANUP_SECONDS:g} s; the process ends anyway"
-        )
+    def _leave(self, late: str, seconds: float) -> None:
+        """End the process although triggers or their threads go on: nothing stops those, and they would keep it for ever."""
+        self.display.note(f"{late} did not stop within {seconds:g} s; the process ends anyway")
         self._exit()
 
     def _exit(self) -> None:

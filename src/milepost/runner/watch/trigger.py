@@ -32,9 +32,6 @@ R = TypeVar("R")
 CLEANUP_SECONDS: Final = 5.0
 """How long a trigger may take to clean up."""
 
-_FAILURES: Final = (Exception, asyncio.CancelledError, SystemExit, KeyboardInterrupt)
-"""What a trigger may raise without taking the others along; a library that gives up may call `sys.exit`."""
-
 _PACKAGE: Final = __file__.removesuffix("runner/watch/trigger.py")
 
 _FIRST_WAIT: Final = 1.0
@@ -109,7 +106,8 @@ class RunningTrigger:
             began = loop.time()
             try:
                 await self._once()
-            except _FAILURES as error:
+            except BaseException as error:
+                # A trigger may raise anything without taking the others along; a library that gives up calls `sys.exit`.
                 if self.stopping:
                     raise
                 failures = 1 if loop.time() - began > _SETTLED else failures + 1
@@ -163,7 +161,9 @@ class RunningTrigger:
                 await asyncio.wait_for(step(), CLEANUP_SECONDS)
             except asyncio.TimeoutError:
                 self._display.trouble(self.watched.label, f"did not clean up within {CLEANUP_SECONDS:g} s")
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code again; there is no more to be done
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:  # noqa: BLE001 - the user's code again; there is no more to be done
                 self._display.trouble(self.watched.label, f"while it cleaned up: {self._describe(error)}")
 
     def _describe(self, error: BaseException) -> str:
