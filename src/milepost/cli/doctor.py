@@ -105,6 +105,11 @@ def _checks(url: str | None) -> Iterator[Check]:
         yield from checks
         if any(check.status == "fail" for check in checks if check.name in ("folder", "file")):
             return
+    elif settings.url.startswith(("http:", "https:")):
+        from milepost.cli.doctor_server import server_checks  # it brings an HTTP client
+
+        yield from server_checks(settings.url)
+        return
     elif settings.url.startswith("memory:"):
         yield Check("durability", "warn", "memory:// is gone when its process ends", "name a sqlite:/// file as url")
         return

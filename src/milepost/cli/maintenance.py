@@ -14,7 +14,8 @@ from milepost.calls import HeldKeys
 from milepost.cli.common import AsJson, Url, at_least_one, data, fail, open_store, plain, say, show, size_text, table, when
 from milepost.cli.exits import Exit
 from milepost.collection import SWEPT_NAMES, Progress
-from milepost.config import mask_url
+from milepost.config import load_settings, mask_url
+from milepost.errors import ConfigurationError
 
 __all__ = ["register"]
 
@@ -137,6 +138,12 @@ def _print_deactivated(deactivated: list[dict[str, Any]], report: CleanReport) -
 @_db.command("upgrade")
 def upgrade(url: Url = None) -> None:
     """Bring the schema up to date. A SQLite file is brought up to date by every use, a database server only by this."""
+    named = load_settings({"url": url}).url
+    if named.startswith(("http:", "https:")):
+        raise ConfigurationError(
+            f"{mask_url(named)} is a server, which opens only stores that are up to date; run this with the url of the "
+            "database behind it, before the server starts"
+        )
     with open_store(url, migrate=True) as store:
         store.verify()
         before, after = store.metastore.found_schema, store.stats().schema

@@ -9,14 +9,14 @@ from milepost.config import default_folder, load_server_settings, read_secret
 from milepost.config.server import SECRET_FILE
 from milepost.errors import ConfigurationError
 
-__all__ = ["TOKEN_VARIABLE", "find_credential"]
+__all__ = ["LOOPBACK", "TOKEN_VARIABLE", "find_credential"]
 
 TOKEN_VARIABLE = "MILEPOST_TOKEN"  # noqa: S105  (a name)
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def find_credential(host: str, token: str | None, secret: str | None) -> str:
-    """Return the credential for a server.
+def find_credential(host: str, token: str | None, secret: str | None) -> tuple[str, str]:
+    """Return the credential for a server, and where it is from.
 
     Args:
         host: The server's host.
@@ -30,14 +30,18 @@ def find_credential(host: str, token: str | None, secret: str | None) -> str:
     Raises:
         ConfigurationError: There is none.
     """
-    given = token or secret or os.environ.get(TOKEN_VARIABLE)
+    given, source = (token, "token") if token else (secret, "secret")
+    if not given:
+        given, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     if given is None:
-        given = read_secret(load_server_settings({}))
-    if given is None and host in _LOOPBACK:
+        settings = load_server_settings({})
+        given = read_secret(settings)
+        source = "[server] secret" if settings.secret else f"secret_file {settings.secret_file}"
+    if given is None and host in LOOPBACK:
         path: Path = default_folder(os.environ) / SECRET_FILE
         if path.is_file():
             try:
-                given = path.read_text(encoding="utf-8").strip()
+                given, source = path.read_text(encoding="utf-8").strip(), str(path)
             except OSError as error:
                 raise ConfigurationError(f"the worker secret {path} cannot be read: {error.strerror}") from error
     if not given:
@@ -46,5 +50,5 @@ def find_credential(host: str, token: str | None, secret: str | None) -> str:
             "([server] secret or secret_file)"
         )
     if not given.isascii() or not given.isprintable() or " " in given:
-        raise ConfigurationError("the credential has characters that do not fit into an HTTP header")
-    return given
+        raise ConfigurationError(f"the credential ({source}) has characters that do not fit into an HTTP header")
+    return given, source

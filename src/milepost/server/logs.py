@@ -40,6 +40,7 @@ def configuration(*, requests: bool) -> dict[str, object]:
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": "milepost.server.logs.JsonLines"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "stream": "ext://sys.stderr"}},
+        "root": {"handlers": ["stderr"], "level": "WARNING"},  # what libraries say
         "loggers": {
             "milepost": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
             "milepost.server.requests": {"level": "INFO" if requests else "WARNING"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,10 +13,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Metrics"]
+__all__ = ["ROUTE", "Metrics", "route_of"]
 
 _log = logging.getLogger("milepost.server.requests")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+ROUTE: Final = "milepost.route"
+"""Where the scope of a request holds a list to which a router adds the route that it found."""
+
 _ROUTES = ("/execution/v1/", "/api/v2/", "/health", "/ready", "/metrics")
 
 
@@ -63,7 +66,6 @@ class Metrics:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            route = _route(scope["path"])
             status = 500
             began = time.perf_counter()
 
@@ -78,6 +80,7 @@ class Metrics:
                 await app(scope, receive, noted)
             finally:
                 seconds = time.perf_counter() - began
+                route = route_of(scope)
                 self._running.dec()
                 if (route, status) not in cached:
                     cached[route, status] = self._requests.labels(route, str(status))
@@ -93,8 +96,12 @@ class Metrics:
         return counted
 
 
-def _route(path: str) -> str:
-    """Return the part of a path that holds no ids: paths of the public API name runs and keys."""
+def route_of(scope: Scope) -> str:
+    """Return the route of a request that was answered: its path without what it names, be it a run or a key."""
+    known = scope.get(ROUTE)
+    if known:
+        return known[0]  # type: ignore[no-any-return]
+    path: str = scope["path"]
     if path in ("/execution/v1/call", "/execution/v1/token", "/execution/v1/renew", "/execution/v1/verify"):
         return path
     return next((route for route in _ROUTES if path.startswith(route)), "other")

@@ -22,6 +22,7 @@ from milepost.entry import Writer
 from milepost.errors import ConfigurationError
 from milepost.server import logs
 from milepost.server.app import create_app
+from milepost.server.telemetry import set_up
 from milepost.store import connect
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def _secret(settings: ServerSettings) -> str:
 
 def _application(url: str, settings: ServerSettings, secret: str) -> ASGIApp:
     """Make the application, in the process that is to run it."""
-    return create_app(connect(url, writer=Writer("api")), settings, secret)
+    app = create_app(connect(url, writer=Writer("api")), settings, secret)
+    telemetry = set_up(os.environ)
+    return app if telemetry is None else telemetry.around(app)
 
 
 def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from milepost import __version__
 from milepost.errors import InvalidValueError, MilepostError
+from milepost.server.metrics import ROUTE
 from milepost.server.rest import asset_state, runs, task_state
 from milepost.server.rest.access import TokenAuth
 from milepost.server.rest.answers import problem, refusal
@@ -36,7 +37,9 @@ def create_rest(store: Store) -> Mount:
         """Refuse what a route does not know, so that a mistyped name does not widen what is deleted."""
         if not parameters:
             parameters.update(_parameters(app.openapi()))
-        known = parameters[request.scope["route"].path_format, request.method.lower()]
+        path = request.scope["route"].path_format
+        request.scope[ROUTE].append(f"/api/v2{path}")
+        known = parameters[path, request.method.lower()]
         for name in request.query_params:
             if name not in known:
                 raise InvalidValueError(

@@ -14,6 +14,7 @@ from starlette.routing import Match, Mount
 
 from milepost.errors import AccessError, InvalidKeyError, StoreError
 from milepost.server.auth import bearer
+from milepost.server.metrics import ROUTE
 from milepost.server.rest.answers import problem
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Front:
             return
         root = scope["root_path"]
         path = sent_path(scope)
+        scope[ROUTE] = []  # the copies below share it
         try:
             if path != root + OPEN:
                 header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
