@@ -284,6 +284,44 @@ def test_a_subclass_of_the_metastores_backend_has_all_calls(open_with: Open) -> 
     assert task.compare_and_set("k", 3, version=task.entry("k").version)
 
 
+def test_a_subclass_that_changes_texts_is_never_bypassed(open_with: Open) -> None:
+    """What looks at stored texts, or writes them past `set`, is refused where `get` makes something else of them."""
+    store = open_with("HidingBackend")
+    task, asset = (one := store.instances.open(SCOPE, 1, outlets=[Asset("a")]))["task_store"], one["asset_store"][Asset("a")]
+    task.set_many({"k": {"page": 1}, "l": 2})
+    asset.set("w", 5)
+    store.assets.register(Asset("b"))
+    assert (task.get("k"), task.get_many(["l"]), task.items()) == ({"page": 1}, {"l": 2}, [("k", {"page": 1}), ("l", 2)])
+    assert (len(task), task.keys(), asset.items(), "w" in asset) == (2, ["k", "l"], [("w", 5)], True)
+    for call in (
+        lambda: task.entry("k"),
+        lambda: task.set_default("n", 1),
+        lambda: task.compare_and_set("n", 1, version=None),
+        lambda: task.increment("n"),
+        lambda: task.update("n", lambda _: 1, 0),
+        lambda: asset.advance("n", 7),
+        lambda: asset.stage("n", 7),
+        lambda: asset.stage("n", 7, advance=True),
+        lambda: asset.history("w"),
+        lambda: store.assets.copy(Asset("a"), Asset("b")),
+    ):
+        with pytest.raises(
+            BackendUnsupportedError, match=r"HidingBackend cannot do \w+\(\).*: its get\(\) makes something else"
+        ):
+            call()
+    store.instances.finish(SCOPE, 1, "success")
+    assert (task.keys(), asset.keys()) == (["k", "l"], ["w"])
+
+
+def test_pages_of_lists_are_refused_not_empty(open_with: Open) -> None:
+    """The page of a list that a simple backend cannot give is an error, so that no REST client takes the scope for empty."""
+    store = real(open_with("ListingBackend"))
+    task = store.task_store(SCOPE)
+    task.set("k", 1)
+    with pytest.raises(BackendUnsupportedError, match="cannot do pages of lists"):
+        store.metastore.call(calls.EntryPage(SCOPE, None, "", -1, None, 0, 10, False))
+
+
 def test_a_wrapper_keeps_its_own_keys(open_with: Open) -> None:
     """A wrapper stores what it likes under keys of its own, in the metastore."""
     store = open_with("WrappingBackend")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from milepost import AssetScope, BaseStateBackend, MetastoreStateBackend, TaskSc
 
 __all__ = [
     "DictBackend",
+    "HidingBackend",
     "ListingBackend",
     "NotABackend",
     "OwnMetastoreBackend",
@@ -141,6 +143,26 @@ class RefusingBackend(MetastoreStateBackend):
         if key == "late":
             expires_at = datetime(2030, 1, 1, tzinfo=timezone.utc)
         await super().aset(scope, key, f"[{value}]", expires_at=expires_at, session=session)
+
+
+class HidingBackend(MetastoreStateBackend):
+    """A subclass that stores every text as hexadecimal digits, and reads it back."""
+
+    def get(self, scope: Scope, key: str, *, session: Any = None) -> str | None:
+        text = super().get(scope, key, session=session)
+        return None if text is None else bytes.fromhex(json.loads(text)).decode()
+
+    def set(self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None) -> None:
+        super().set(scope, key, f'"{value.encode().hex()}"', expires_at=expires_at, session=session)
+
+    async def aget(self, scope: Scope, key: str, *, session: Any = None) -> str | None:
+        text = await super().aget(scope, key, session=session)
+        return None if text is None else bytes.fromhex(json.loads(text)).decode()
+
+    async def aset(
+        self, scope: Scope, key: str, value: str, *, expires_at: datetime | None = None, session: Any = None
+    ) -> None:
+        await super().aset(scope, key, f'"{value.encode().hex()}"', expires_at=expires_at, session=session)
 
 
 class WrappingBackend(BaseStateBackend):

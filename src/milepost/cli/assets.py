@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from milepost import AssetRecord, AssetStoreAccessor, DamagedValue, Entry
+from milepost import AssetRecord, AssetStoreAccessor, DamagedValue, Entry, Store
 from milepost.calls import HeldKeys
 from milepost.cli.asset_store import AssetName, AssetUri, find
 from milepost.cli.common import AsJson, Url, open_store, plain, say, show, table, when
 from milepost.cli.task_store import short
-from milepost.errors import DamagedEntryError, NotFoundError
+from milepost.errors import BackendUnsupportedError, DamagedEntryError, NotFoundError
 from milepost.scopes import activate_command
 
 __all__ = ["app"]
@@ -59,11 +59,11 @@ def show_asset(asset: AssetName, uri: AssetUri = None, url: Url = None, as_json:
     with open_store(url) as store:
         record = store.assets.register(find(store, asset, uri))
         # Reads of a deactivated one find nothing.
-        entries = list(_entries(store.asset_store(record.scope))) if record.active else []
+        entries, unseen = _shown(store, record) if record.active else ([], None)
         held = store.metastore.call(HeldKeys(record.id, 5))
         until = record.kept_until(store.settings.orphan_grace_hours)
     if as_json:
-        show({"asset": record, "entries": entries, "keys": held.keys, "kept_until": until})
+        show({"asset": record, "entries": None if unseen is not None else entries, "keys": held.keys, "kept_until": until})
         return
     say(f"{plain(record.name)} (id {record.id}, {plain(record.uri)}): {_state(record)}, recorded {when(record.created_at)}")
     if record.deactivated_at is not None:
@@ -73,6 +73,9 @@ def show_asset(asset: AssetName, uri: AssetUri = None, url: Url = None, as_json:
         count = "an unknown number of keys" if held.keys is None else f"{held.keys} key{'' if held.keys == 1 else 's'}"
         say(f"holds {count}{_names(held.first, held.keys)}, kept {_lasting(until)}")
         say(f"to have it back: {activate_command(record.scope)}")
+        return
+    if unseen is not None:
+        say(f"its keys cannot be shown: {unseen}")
         return
     rows = [
         (plain(one.key), short(one.value), when(one.updated_at), one.writer)
@@ -93,6 +96,14 @@ def _lasting(until: datetime | None) -> str:
     if until is None:
         return "for as long as a DAG reads it or an alias stands for it"
     return f"until {when(until)} (orphan_grace_hours); then a collection removes it"
+
+
+def _shown(store: Store, record: AssetRecord) -> tuple[list[Entry | DamagedValue], BackendUnsupportedError | None]:
+    """Return the entries of an asset, or why a user's backend cannot show them."""
+    try:
+        return list(_entries(store.asset_store(record.scope))), None
+    except BackendUnsupportedError as error:
+        return [], error
 
 
 def _entries(accessor: AssetStoreAccessor) -> Iterator[Entry | DamagedValue]:

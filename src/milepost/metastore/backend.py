@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from milepost import calls
 from milepost.abc import BaseStateBackend, Metastore
 from milepost.calls import PLAIN, Call, Handle, Item, Stored, new_version
 from milepost.clock import from_micros, to_micros
 from milepost.errors import BackendUnsupportedError, InvalidValueError
-from milepost.retention import NEVER, Retention, expiry
+from milepost.metastore.session import Gathering, Session
+from milepost.retention import NEVER, expiry
 from milepost.scopes import AssetScope, Scope, TaskScope
 
-__all__ = ["BackendMetastore", "MetastoreStateBackend", "Session"]
+__all__ = ["BackendMetastore", "MetastoreStateBackend"]
 
 R = TypeVar("R")
-
-
-class Session(NamedTuple):
-    """What the adapter passes as ``session``: enough for a wrapped `MetastoreStateBackend` to work, fence included."""
-
-    metastore: Metastore
-    handle: Handle
-    retention: Retention = None
 
 
 class _Ask(NamedTuple):
@@ -60,6 +53,30 @@ _METHODS: dict[type[Call[Any]], str] = {
 }
 
 
+_KEEPS: Final = (
+    "the backend %s keeps the entries: no fence in the write itself, no versions, no history, and expiry on read only as "
+    "far as its get() sees to it; calls that need those raise an error"
+)
+_CHANGES: Final = (
+    "the backend %s changes what is read: calls that look at stored texts or write them past its set() raise an error, such "
+    "as entry(), increment(), compare_and_set(), advance(), stage() and history()"
+)
+
+_ON_TEXTS: Final[tuple[type[Call[Any]], ...]] = (
+    calls.Read,
+    calls.PutDefault,
+    calls.PutIf,
+    calls.Increment,
+    calls.EntryPage,
+    calls.Edit,
+    calls.Advance,
+    calls.History,
+    calls.Stage,
+    calls.CopyAsset,
+)
+"""What looks at stored texts, or writes texts, past the methods of the backend."""
+
+
 class BackendMetastore(Metastore):
     """A metastore whose entries live in a user's backend; everything else stays in the metastore behind it.
 
@@ -76,14 +93,13 @@ class BackendMetastore(Metastore):
         self._takes_never = "never_expires" in inspect.signature(backend.set).parameters
         self._lists = type(backend).list is not BaseStateBackend.list
         self._native = isinstance(backend, MetastoreStateBackend)
-        if not self._native:
+        own = type(backend).get, type(backend).aget
+        self._opaque = self._native and own != (MetastoreStateBackend.get, MetastoreStateBackend.aget)
+        if self._opaque or not self._native:
             import logging
 
             logging.getLogger("milepost").warning(
-                "the backend %s keeps the entries: no fence in the write itself, no versions, no history, and expiry on "
-                "read only as far as its get() sees to it; calls that need those raise an error",
-                self.name,
-                extra={"action": "backend", "backend": self.name},
+                _CHANGES if self._opaque else _KEEPS, self.name, extra={"action": "backend", "backend": self.name}
             )
 
     def call(self, call: Call[R], /) -> R:
@@ -121,6 +137,7 @@ class BackendMetastore(Metastore):
     def _steps(self, call: Call[Any]) -> _Steps:
         if isinstance(call, calls.CollectBackend) and not self._native:
             return (yield from self._collect(call))
+        self._refuse(call)
         handle = call.target if isinstance(call, calls.CopyAsset) else getattr(call, "handle", None)
         if not isinstance(handle, Handle):
             return (yield from self._lifecycle(call))
@@ -144,14 +161,25 @@ class BackendMetastore(Metastore):
             yield calls.Check(handle) if self._native else call
             options = {"all_map_indices": call.all_map_indices, "session": session}
             return (yield _Ask("clear", (handle.scope,), options))
-        if self._native or isinstance(call, calls.Check):
-            return (yield call)
         if isinstance(call, calls.Keys | calls.Count | calls.Items):
             return (yield from self._list(session, call))
-        raise BackendUnsupportedError(
-            f"the backend {self.name} cannot do {_METHODS[type(call)]}: it has no versions, "
-            "history, touch or earlier runs; use get, set, delete and clear, or the metastore as backend"
-        )
+        return (yield call)
+
+    def _refuse(self, call: Call[Any]) -> None:
+        """Refuse what a backend cannot do.
+
+        Raises:
+            BackendUnsupportedError: It has no means for the call, or gives other texts than the stored ones, which the call
+                would look at or write as they are.
+        """
+        why = "it has no versions, history, touch or earlier runs"
+        if self._opaque:
+            why = "its get() makes something else of stored texts, which this would look at or write as they are"
+        if type(call) in (_ON_TEXTS if self._opaque else () if self._native else _METHODS):
+            raise BackendUnsupportedError(
+                f"the backend {self.name} cannot do {_METHODS[type(call)]}: {why}; use get, set, delete and clear, or the "
+                "metastore as backend"
+            )
 
     def _lifecycle(self, call: Call[Any]) -> _Steps:
         """Run a call of the metastore, and clear in the backend what it dropped or set aside.
@@ -210,7 +238,7 @@ class BackendMetastore(Metastore):
             (item,) = call.items
             yield _Ask("set", (session.handle.scope, item.key, item.text), options)
             return
-        gathered = _Gathering(self.inner, now)
+        gathered = Gathering(self.inner, now)
         options["session"] = options["session"]._replace(metastore=gathered)
         for item in call.items:
             yield _Ask("set", (session.handle.scope, item.key, item.text), options)
@@ -238,6 +266,9 @@ class BackendMetastore(Metastore):
         return (yield call)
 
     def _list(self, session: Session, call: calls.Keys | calls.Count | calls.Items) -> _Steps:
+        if self._native:
+            answer = yield call
+            return (yield from self._made(session, answer)) if self._opaque and isinstance(call, calls.Items) else answer
         if not self._lists:
             raise BackendUnsupportedError(f"the backend {self.name} has no list(scope), so keys cannot be listed")
         keys: list[str] = []
@@ -254,6 +285,15 @@ class BackendMetastore(Metastore):
             if found := (yield from self._get(session, key)):
                 text, encoding = found
                 rows.append(Stored(key, text, encoding, None, None, None, None, None, None))
+        return rows
+
+    def _made(self, session: Session, stored: Sequence[Stored]) -> _Steps:
+        """Return rows with what the backend makes of their texts."""
+        rows = []
+        for row in stored:
+            if found := (yield from self._get(session, row.key)):
+                value, encoding = found
+                rows.append(row._replace(value=value, encoding=encoding))
         return rows
 
     def _collect(self, call: calls.CollectBackend) -> _Steps:
@@ -279,45 +319,6 @@ class BackendMetastore(Metastore):
     async def aclose(self) -> None:
         """Close the metastore."""
         await self.inner.aclose()
-
-
-class _Gathering(Metastore):
-    """What several ``set`` calls of a backend write to, so that all of it goes into one transaction afterwards.
-
-    Args:
-        inner: Answers everything else.
-        now: The one instant from which expiries are counted.
-    """
-
-    def __init__(self, inner: Metastore, now: int) -> None:
-        self.inner = inner
-        self._now = now
-        self.found_schema = inner.found_schema
-        self.puts: list[calls.Put] = []
-
-    def call(self, call: Call[R], /) -> R:
-        if isinstance(call, calls.Put):
-            self.puts.append(call)
-            return None  # type: ignore[return-value]
-        return self.inner.call(call)
-
-    async def acall(self, call: Call[R], /) -> R:
-        if isinstance(call, calls.Put):
-            self.puts.append(call)
-            return None  # type: ignore[return-value]
-        return await self.inner.acall(call)
-
-    def now(self) -> int:
-        return self._now
-
-    def verify(self) -> None:
-        self.inner.verify()
-
-    def close(self) -> None:
-        """Leave the metastore open: it is not this object's."""
-
-    async def aclose(self) -> None:
-        """As `close`."""
 
 
 class MetastoreStateBackend(BaseStateBackend):

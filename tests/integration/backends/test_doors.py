@@ -155,6 +155,7 @@ def test_the_command_line_works(own: Cli, folder: Path) -> None:
     run(own, "task-store", "clear", *ONE)
     run(own, "asset-store", "set", "orders", "w", "--string", "2026", "--create")
     assert run(own, "asset-store", "get", "orders", "w", "--string") == "2026\n"
+    assert "\nits keys cannot be shown: the backend " in run(own, "assets", "show", "orders")
     assert [file for file in own.home.iterdir() if file.suffix == ".db"] == [own.file]
     run(own, "runs", "show", "d", "r")
 
