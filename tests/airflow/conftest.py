@@ -55,6 +55,16 @@ class Home:
         """Return the command of a Python of this version."""
         return [str(python_of(self.version)), *map(str, arguments)]
 
+    def steps(self, *steps: list[Any], env: dict[str, str] | None = None, **options: str) -> list[Any]:
+        """Take steps of ``steps.py`` in one process, and return their answers."""
+        command = self.command(HERE / "steps.py", *(json.dumps(step) for step in steps))
+        environment = {**self.environment(**options), **(env or {})}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+        self.logs.append(done.stdout + done.stderr)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+        answers: list[Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return answers
+
     def test(self, file: str, *dag_ids: str, env: dict[str, str] | None = None, **options: str) -> dict[str, dict[str, Any]]:
         """Run `dag.test()` for DAGs of a file, and return how they ended."""
         command = self.command(HERE / "driver.py", HERE / "dags" / file, *dag_ids)

@@ -15,7 +15,17 @@ from typing import Any
 
 from milepost.entry import InstanceState
 
-__all__ = ["Identity", "configured", "identity", "state_after", "takes_default_args", "user_options"]
+__all__ = [
+    "Identity",
+    "alias_rows",
+    "configured",
+    "dag_is_active",
+    "identity",
+    "is_incarnation",
+    "state_after",
+    "takes_default_args",
+    "user_options",
+]
 
 _log = logging.getLogger("milepost.airflow")
 
@@ -203,3 +213,45 @@ def user_options(section: str) -> set[str]:
     prefix = f"AIRFLOW__{section.upper()}__"
     found.update(name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
     return {name.removesuffix("_cmd").removesuffix("_secret") for name in found}
+
+
+# -- the metadata database ------------------------------------------------------------------------------------------------
+
+
+def is_incarnation(text: str | None) -> bool:
+    """Tell whether a run's incarnation is one that `identity` makes.
+
+    Args:
+        text: The incarnation.
+    """
+    parts = (text or "").split(" ")
+    return parts[0].isdigit() if len(parts) == 1 else len(parts) == 3 and parts[1].isdigit()
+
+
+def dag_is_active(model: Any) -> Any:
+    """Return what says in a query whether a DAG's file has it.
+
+    Args:
+        model: Airflow's model of a DAG.
+    """
+    return ~model.is_stale if hasattr(model, "is_stale") else model.is_active
+
+
+def alias_rows(session: Any) -> list[tuple[str, str, str]]:
+    """Return the assets that aliases stand for: the alias, and name and URI of the asset; there are none before 2.10.
+
+    Args:
+        session: A session of Airflow's.
+    """
+    try:
+        from airflow.models.asset import AssetAliasModel as Model
+    except ImportError:
+        try:
+            from airflow.models.dataset import DatasetAliasModel as Model
+        except ImportError:
+            return []
+    return [
+        (alias.name, getattr(asset, "name", asset.uri), asset.uri)
+        for alias in session.query(Model)
+        for asset in (alias.assets if hasattr(alias, "assets") else alias.datasets)
+    ]

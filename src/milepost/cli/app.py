@@ -11,6 +11,7 @@ import typer
 
 from milepost import __version__
 from milepost.cli import (
+    airflow,
     asset_store,
     assets,
     configuration,
@@ -66,6 +67,7 @@ app.add_typer(task_store.app, name="task-store")
 app.add_typer(asset_store.app, name="asset-store")
 app.add_typer(assets.app, name="assets")
 app.add_typer(tokens.app, name="tokens")
+app.add_typer(airflow.app, name="airflow")
 maintenance.register(app)
 transfer.register(app)
 configuration.register(app)

@@ -88,13 +88,14 @@ def spoken(error: MilepostError) -> str:
 
 
 @contextmanager
-def open_store(url: str | None, *, create: bool = False, migrate: bool = False) -> Iterator[Store]:
+def open_store(url: str | None, *, create: bool = False, migrate: bool = False, **options: Any) -> Iterator[Store]:
     """Open the store as the command line, so that edits are on record as its.
 
     Args:
         url: What ``--url`` says.
         create: Whether to make a store where none is; otherwise a mistyped name is an error and leaves nothing behind.
         migrate: As in `connect`.
+        options: More of its arguments.
 
     Raises:
         StoreUnreachableError: There is none, and ``create`` is not set.
@@ -103,7 +104,8 @@ def open_store(url: str | None, *, create: bool = False, migrate: bool = False) 
     if not create and path is not None and not is_there(url):
         raise StoreUnreachableError(f"there is no store {path}; --url names another, a run or --create makes a new one")
     # A file is brought up to date by every use, a server by `db upgrade` only.
-    with connect(url, writer=Writer("cli"), upgrade=create or migrate or path is not None, migrate=migrate) as store:
+    upgrade = create or migrate or path is not None
+    with connect(url, writer=Writer("cli"), upgrade=upgrade, migrate=migrate, **options) as store:
         yield store
 
 

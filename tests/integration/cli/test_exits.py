@@ -38,7 +38,7 @@ COMMANDS = [
     ("assets", "show"), ("assets", "activate"), ("assets", "deactivate"), ("assets", "forget"), ("state-store",),
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
     ("config", "show"), ("doctor",), ("export",), ("import",), ("serve",), ("watch",), ("tokens",), ("tokens", "create"),
-    ("tokens", "list"), ("tokens", "revoke"),
+    ("tokens", "list"), ("tokens", "revoke"), ("airflow",), ("airflow", "sync"),
 ]  # fmt: skip
 
 
@@ -413,3 +413,8 @@ def test_what_a_clear_leaves_as_it_is(cli: Cli, store: Store) -> None:
     assert said[0] == "1 task instance cleared"
     assert "`milepost run FILE --run-id 'r 1' --clear load --downstream`" in said[1]
     assert cli("runs", "clear", "d", "r 1").out == "2 task instances cleared\n"
+
+
+def test_commands_about_airflow_say_where_they_run(cli: Cli) -> None:
+    """Where Airflow is not installed: usage, and one line."""
+    assert "Airflow is not installed here" in cli("airflow", "sync", code=2).err
