@@ -153,9 +153,9 @@ class NetworkEngine(ABC):
     def migrate(self, connection: Any, pending: list[Migration]) -> None:
         """Run the migrations that are missing; safe where several processes do so at once."""
 
-    @abstractmethod
     def settled(self, connection: Any) -> int:
-        """Return the number of a schema that is not up to date, once nobody is in the middle of changing it."""
+        """Return the number of the schema once nobody is in the middle of changing it, where that can be seen."""
+        return self.version(connection)
 
     @abstractmethod
     def open(self) -> Any:

@@ -271,10 +271,6 @@ class PostgresEngine(AsyncNetworkEngine):
         row = connection.execute("SELECT coalesce(max(version), 0) FROM milepost.migrations").fetchone()
         return int(row[0]) if row else 0
 
-    def settled(self, connection: psycopg.Connection) -> int:
-        """Return the number of the schema: a migration shows as a whole, so that nobody sees the middle of one."""
-        return self.version(connection)
-
     def migrate(self, connection: psycopg.Connection, pending: list[Migration]) -> None:
         """Bring the schema up to date, in one transaction; processes that do so at once take turns."""
         with connection.transaction():
