@@ -6,20 +6,22 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 from hypothesis import settings
 
+from tests.support.forked import forked
 from tests.support.servers import databases
 from tests.support.serving import served
 
-__all__ = ["Require", "databases", "require", "served"]
+__all__ = ["Require", "databases", "forked", "require", "served"]
 
 # Files of tests live in memory where there is room: what a sync costs on somebody's disk is no rule that a test checks.
-_MEMORY, _ROOM = "/dev/shm", 4 << 30
-if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _ROOM:
-    os.environ.setdefault("TMPDIR", _MEMORY)
+_MEMORY, _ROOM = Path("/dev/shm"), 4 << 30
+if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ.setdefault("TMPDIR", str(_MEMORY))
     tempfile.tempdir = None  # pytest has asked for it already
 
 IN_CI = os.environ.get("CI", "").lower() == "true"

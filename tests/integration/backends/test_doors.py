@@ -14,6 +14,7 @@ import pytest
 
 from milepost import Asset, BackendUnsupportedError, StaleAttemptError, Store, TaskScope, connect
 from tests.integration.cli.conftest import ONE, Cli
+from tests.support.forked import Forked
 
 ROOT = Path(__file__).parents[3]
 PLAIN = "tests.support.file_backend.FileBackend"
@@ -36,11 +37,11 @@ def store(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Itera
 
 
 @pytest.fixture
-def own(folder: Path, tmp_path: Path) -> Cli:
+def own(folder: Path, tmp_path: Path, forked: Forked) -> Cli:
     """The command line with the collecting backend."""
     home = tmp_path / "home"
     home.mkdir()
-    return configured(Cli(home), COLLECTING, folder)
+    return configured(Cli(home, forked), COLLECTING, folder)
 
 
 def configured(cli: Cli, backend: str, folder: Path) -> Cli:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from milepost import Store, TaskScope, connect
+from tests.support.forked import PROGRAM as MILEPOST
+from tests.support.forked import Forked
 
-PROGRAM = [str(Path(sys.executable).with_name("milepost"))]
+PROGRAM = [MILEPOST]
 ONE = ("d", "r", "t")
 """The task instance that most tests work on, as arguments."""
 
@@ -37,10 +37,12 @@ class Cli:
 
     Args:
         home: ``MILEPOST_HOME``; it is the current folder of the commands, too.
+        forked: Where their processes come from.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, forked: Forked) -> None:
         self.home = home
+        self._forked = forked
         self.file = home / "milepost.db"
         self.url = f"sqlite:///{self.file}"
         hidden = ("MILEPOST", "PYTHON", "XDG_", "COV_")
@@ -54,16 +56,11 @@ class Cli:
 
     def raw(self, *args: str | bytes, given: bytes = b"", env: dict[str, str] | None = None) -> tuple[int, bytes, bytes]:
         """Run a command and return what it left, as bytes."""
-        done = subprocess.run(
-            [*PROGRAM, *args],
-            input=given,
-            capture_output=True,
-            env={**self.environment, **(env or {})},
-            cwd=self.home,
-            timeout=60,
+        code, out, err = self._forked.run(
+            args, given=given, environment={**self.environment, **(env or {})}, folder=self.home, timeout=60
         )
-        assert b"Traceback" not in done.stderr + done.stdout, done.stderr.decode(errors="replace")
-        return done.returncode, done.stdout, done.stderr
+        assert b"Traceback" not in err + out, err.decode(errors="replace")
+        return code, out, err
 
     def __call__(
         self, *args: str | bytes, code: int = 0, given: str | bytes = b"", env: dict[str, str] | None = None
@@ -88,11 +85,11 @@ class Cli:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, forked: Forked) -> Cli:
     """The command line on a store of its own."""
     home = tmp_path / "home"
     home.mkdir()
-    return Cli(home)
+    return Cli(home, forked)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from typing import Any
 import milepost
 from milepost import InstanceRecord, Store, TaskScope
 from milepost.runner import results
+from tests.support.forked import Forked
 
 __all__ = ["DEADLINE", "Outcome", "Project", "alive", "wait_until"]
 
@@ -58,10 +59,12 @@ class Project:
 
     Args:
         folder: The folder.
+        forked: Where the processes of commands come from that are only waited for.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forked: Forked) -> None:
         self.folder = folder
+        self._forked = forked
         self.url = f"sqlite:///{folder / 'store.db'}"
         self.environment = os.environ | {
             "MILEPOST__STATE_STORE__URL": self.url,
@@ -104,7 +107,13 @@ class Project:
 
     def run(self, *args: str, name: str = "pipeline.py", run_id: str | None = "r1") -> Outcome:
         """Run ``milepost run`` to its end."""
-        return self.finish(self.start(*args, name=name, run_id=run_id))
+        named = [] if run_id is None else ["--run-id", run_id]
+        return self.command("run", name, *named, *args)
+
+    def command(self, *args: str) -> Outcome:
+        """Run a command to its end."""
+        code, out, err = self._forked.run(args, environment=self.environment, folder=self.folder, timeout=DEADLINE)
+        return Outcome(code, out.decode(), err.decode())
 
     def stop(self) -> None:
         """Kill what still runs."""

@@ -10,6 +10,7 @@ import pytest
 
 from milepost import Asset, Store, TaskScope
 from tests.integration.runner.helpers import Project
+from tests.support.forked import Forked
 from tests.support.serving import SECRET
 
 DAG_FILE = """
@@ -40,9 +41,9 @@ with DAG("behind"):
 
 
 @pytest.fixture
-def project(tmp_path: Path, url: str) -> Iterator[Project]:
+def project(tmp_path: Path, url: str, forked: Forked) -> Iterator[Project]:
     """A folder with a runner whose store is the one that is served."""
-    made = Project(tmp_path)
+    made = Project(tmp_path, forked)
     made.url = url
     made.environment |= {"MILEPOST__STATE_STORE__URL": url, "MILEPOST__SERVER__SECRET": SECRET}
     yield made
