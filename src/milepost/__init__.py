@@ -6,77 +6,12 @@ crashes, and state of one asset, which outlives every run. Names for DAG files a
 
 from __future__ import annotations
 
-from milepost.abc import BaseStateBackend, Metastore
-from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
-from milepost.asset_records import AssetChanges, AssetRecord, AssetReference, PastEntry
-from milepost.assets import Asset, AssetAlias, AssetRef
-from milepost.clock import Clock, ManualClock, SystemClock
-from milepost.config import Settings
-from milepost.entry import (
-    Archive,
-    CleanReport,
-    DamagedRow,
-    DamagedValue,
-    DueKey,
-    Entry,
-    InstanceRecord,
-    Outcome,
-    RunEvent,
-    RunRecord,
-    StoreStats,
-    TaskOptions,
-    TransferReport,
-    Writer,
-)
-from milepost.errors import (
-    AccessError,
-    ArchiveNotFoundError,
-    AssetNotActiveError,
-    AssetNotFoundError,
-    AuthenticationError,
-    BackendUnsupportedError,
-    ConfigurationError,
-    ConflictError,
-    DamagedEntryError,
-    DamagedStoreError,
-    ForbiddenError,
-    InstanceNotFoundError,
-    InstanceStateError,
-    InvalidKeyError,
-    InvalidValueError,
-    JobConflictError,
-    MilepostError,
-    MissingDependencyError,
-    NotFoundError,
-    OutcomeUnknownError,
-    RunHeldError,
-    RunNotFoundError,
-    SchemaOutdatedError,
-    SchemaTooNewError,
-    StaleAttemptError,
-    StoreClosedError,
-    StoreError,
-    StoreUnreachableError,
-    UnsupportedTypeError,
-    ValueTooLargeError,
-    VersionConflictError,
-)
-from milepost.instances import Instances
-from milepost.job_records import NOT_FOUND, JobDecision
-from milepost.metastore.backend import MetastoreStateBackend
-from milepost.registry import Assets
-from milepost.resumable import ResumableJobMixin
-from milepost.retention import NEVER_EXPIRE
-from milepost.runs import Runs
-from milepost.scopes import AssetScope, TaskScope
-from milepost.store import Store, aconnect, connect
-from milepost.token_records import TokenRecord
-from milepost.tokens import NewToken, Tokens
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from milepost.public import *
 
 __version__ = "0.1.0.dev0"
-
-BaseStoreBackend = BaseStateBackend
-"""Another name of `BaseStateBackend`."""
 
 __all__ = [
     "NEVER_EXPIRE",
@@ -159,3 +94,19 @@ __all__ = [
     "aconnect",
     "connect",
 ]
+
+
+if not TYPE_CHECKING:  # type checkers see the imports above, and know which names there are
+
+    def __getattr__(name: str) -> Any:
+        # At the first use: Airflow imports this package in each of its processes, and most of them do without.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from milepost import public
+
+        globals().update({one: getattr(public, one) for one in __all__})
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -37,6 +37,10 @@ class Home:
         """The store."""
         return f"sqlite:///{self.folder / 'milepost.db'}"
 
+    def at_most(self, *version: int) -> bool:
+        """Tell whether this is that version or an earlier one."""
+        return tuple(map(int, self.version.split(".")[: len(version)])) <= version
+
     def environment(self, **options: str) -> dict[str, str]:
         """Return the environment of a process of Airflow; options of ``[milepost]`` by name."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "MILEPOST", "PYTHON"))}
@@ -121,7 +125,7 @@ class Ran:
         }
 
 
-DAGS = ("plain", "mapped", "assets", "sensor", "deferred", "again+clear")
+DAGS = ("plain", "mapped", "assets", "sensor", "deferred", "idle", "again+clear")
 
 
 @pytest.fixture(scope="session")

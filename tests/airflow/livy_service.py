@@ -19,6 +19,7 @@ class Service(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.gate = threading.Lock()
         self.batches: list[int] = []
+        self.polls = 0
         self.script: dict[str, list[Any]] = {}
 
 
@@ -48,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self.body()
         with self.server.gate:
             if self.path == "/script":
-                self.server.batches, self.server.script = [], body
+                self.server.batches, self.server.polls, self.server.script = [], 0, body
                 self.answer({})
                 return
             number = len(self.server.batches) + 1
@@ -58,13 +59,14 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Say how a batch stands: its next state, of which the last one stays; 500 for `lost`."""
         if self.path == "/script":
-            self.answer({"submitted": len(self.server.batches)})
+            self.answer({"submitted": len(self.server.batches), "polls": self.server.polls})
             return
         parts = self.path.strip("/").split("/")
         if parts[-1] == "log":
             self.answer({"id": int(parts[1]), "from": 0, "total": 0, "log": []})
             return
         with self.server.gate:
+            self.server.polls += 1
             states = self.server.script.get(parts[1], ["success"])
             state = states.pop(0) if len(states) > 1 and parts[-1] == "state" else states[0]
         if state == "lost":

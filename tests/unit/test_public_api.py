@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import milepost
+from milepost import public
 
 EXPECTED = [
     "NEVER_EXPIRE",
@@ -108,8 +109,12 @@ def test_the_names_are_exactly_these() -> None:
     classes = [name for name in milepost.__all__ if name[0].isupper() and not name.isupper()]
     functions = [name for name in milepost.__all__ if name[0].islower()]
     assert milepost.__all__ == [*sorted(constants), *sorted(classes), *sorted(functions)]
+    assert public.__all__ == milepost.__all__
     for name in milepost.__all__:
-        assert getattr(milepost, name) is not None
+        assert getattr(milepost, name) is getattr(public, name)
+    assert set(milepost.__all__) < set(dir(milepost))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = milepost.nothing
     assert milepost.BaseStoreBackend is milepost.BaseStateBackend
 
 

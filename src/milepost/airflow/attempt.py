@@ -1,25 +1,17 @@
-"""One attempt inside Airflow: which instance it is, its stores, its end."""
+"""The stores of one attempt inside Airflow, opened when the task first uses one of them. Loads nothing before that."""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from milepost.airflow import compat, process
-from milepost.airflow.unreachable import Watched, unreachable_stores
-from milepost.entry import InstanceState, TaskOptions, Writer
-from milepost.errors import MilepostError, StoreError, StoreUnreachableError
-from milepost.instances import Instances
-from milepost.scopes import TaskScope
+if TYPE_CHECKING:
+    from milepost.airflow.opening import Opened
+    from milepost.entry import InstanceState
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "LazyStore"]
 
-T = TypeVar("T")
-
-_OPTIONS: Final = "__milepost_options__"
-_log = logging.getLogger("milepost.airflow")
 _NAMES = {
     "task_store": "task_store",
     "task_state_store": "task_store",
@@ -30,81 +22,40 @@ _NAMES = {
 
 
 class Attempt:
-    """An attempt, opened or not.
+    """An attempt that is opened at most once, by whoever asks for its stores first.
 
-    Where the store cannot be had, the task gets stores that raise the reason at their first call: a task that does not use
-    them runs as if Milepost were not there.
+    Args:
+        task_instance: Airflow's.
+        task: The operator, unmapped.
+        context: The task's context.
 
     Attributes:
         stores: What goes into the context.
     """
 
-    def __init__(self, scope: TaskScope, number: int, stores: Mapping[str, Any]) -> None:
-        self.scope = scope
-        self.number = number
-        self.stores = {name: stores[of] for name, of in _NAMES.items()}
-        self._instances: Instances | None = None
-        self._watched: Watched | None = None
-        self._incarnation: str | None = None
+    def __init__(self, task_instance: Any, task: Any, context: Any) -> None:
+        self._arguments = (task_instance, task, context)
+        self._gate = threading.Lock()
+        self._opened: Opened | None = None
+        lazy = {name: LazyStore(self, name) for name in ("task_store", "asset_store")}
+        self.stores: Mapping[str, Any] = {name: lazy[of] for name, of in _NAMES.items()}
 
-    @classmethod
-    def begin(cls, task_instance: Any, task: Any, context: Any) -> Attempt:
-        """Open the attempt of a task instance.
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened, or that was tried."""
+        return self._opened is not None
 
-        Args:
-            task_instance: Airflow's.
-            task: The operator, unmapped.
-            context: The task's context.
-        """
-        inlets, outlets = (list(getattr(task, name, None) or ()) for name in ("inlets", "outlets"))
-        identity = compat.identity(task_instance, task, context)
-        try:
-            scope = TaskScope(*identity.scope)
-            return cls._open(scope, identity, task, inlets, outlets)
-        except Exception as error:  # noqa: BLE001 - whatever it is, only a task that uses the stores may fail of it
-            kept = error if isinstance(error, MilepostError) else StoreError(f"{type(error).__name__}: {error}")
-            kept.__cause__ = error.__cause__ if kept is error else error
-            _log.error(
-                "Milepost's stores cannot be used by %s: %s",
-                ".".join(str(part) for part in identity.scope),
-                kept,
-                extra={"action": "airflow_store_unavailable"},
-            )
-        # A scope that is no good is the error that is kept, and never reached.
-        safe = TaskScope("-", "-", "-") if isinstance(kept, ValueError | TypeError) else TaskScope(*identity.scope)
-        return cls(safe, identity.attempt, unreachable_stores(kept, safe, inlets, outlets))
+    def open(self) -> Mapping[str, Any]:
+        """Open it, unless it is open, and return its stores by name. There is one try; the stores raise what went wrong."""
+        with self._gate:
+            if self._opened is None:
+                from milepost.airflow.opening import Opened
 
-    @classmethod
-    def _open(cls, scope: TaskScope, identity: compat.Identity, task: Any, inlets: list[Any], outlets: list[Any]) -> Attempt:
-        settings = process.settings()
-        options, item, name = _options(task, identity.mapped)
-
-        def connect_and_open() -> tuple[Instances, Watched, Mapping[str, Any]]:
-            store = process.store(settings, test=identity.run if identity.test and not settings.keep_test_state else None)
-            watched = Watched(store.metastore)
-            instances = Instances(watched, Writer("python"), store.settings.max_value_bytes)
-            opened = instances.open(
-                scope,
-                identity.attempt,
-                incarnation=identity.incarnation,
-                item=item,
-                item_name=name,
-                inlets=inlets,
-                outlets=outlets,
-                options=options,
-                max_tries=identity.max_tries,
-                run_clears=identity.run_clears,
-            )
-            watched.used = False
-            return instances, watched, opened
-
-        instances, watched, opened = _within(settings.open_timeout, connect_and_open)
-        attempt = cls(scope, identity.attempt, opened)
-        attempt._instances, attempt._watched, attempt._incarnation = instances, watched, identity.incarnation
-        return attempt
+                self._opened = Opened.begin(*self._arguments)
+            return self._opened.stores
 
     def end(self, state: InstanceState, error: BaseException | None = None) -> None:
-        """Record how the attempt ended, before Airflow hears of it.
+        """Record how the attempt ended, before Airflow hears of it; nothing, if it was never opened.
 
         Args:
             state: How.
@@ -113,57 +64,72 @@ class Attempt:
         Raises:
             MilepostError: The task used the stores, and its success cannot be recorded: what it staged may not be seen.
         """
-        if self._instances is None or self._watched is None:
-            return
-        used = self._watched.used
-        reason = f"{type(error).__name__}: {error}" if error is not None and state in ("failed", "up_for_retry") else None
-        try:
-            self._instances.finish(self.scope, self.number, state, incarnation=self._incarnation, error=reason)
-        except MilepostError as failure:
-            if state == "success" and used:
-                raise
-            _log.warning(
-                "the end of %s (%s) cannot be recorded: %s", self.scope, state, failure, extra={"action": "airflow_end_lost"}
-            )
+        if self._opened is not None:
+            self._opened.end(state, error)
 
 
-def _options(task: Any, mapped: Mapping[str, Any] | None) -> tuple[TaskOptions, Mapping[str, Any] | None, str | None]:
-    """Return the options of a task, what identifies its mapped item, and a name of that for people."""
-    function = getattr(task, "python_callable", None)
-    chosen = getattr(function, _OPTIONS, None) or getattr(type(task), _OPTIONS, None)
-    if chosen is None and mapped is None:
-        return TaskOptions(), None, None
-    from milepost.sdk.options import Options, item_name  # a third of the time of a start; few tasks need it
+class LazyStore:
+    """Stands in the context for a store, and passes everything on to it. `isinstance` takes it for the store.
 
-    chosen = chosen or Options()
-    options = TaskOptions(clear_on_success=chosen.clear_on_success, on_clear=chosen.on_clear)
-    if mapped is None:
-        return options, None, None
-    item = chosen.item(mapped)
-    return options, item, item_name(item)
+    The first use opens the attempt; in an asynchronous call, off the event loop.
 
-
-def _within(seconds: float, work: Callable[[], T]) -> T:
-    """Return what ``work`` returns, unless that takes too long: a task that does without the stores is not kept waiting.
-
-    Raises:
-        StoreUnreachableError: It took longer.
+    Args:
+        attempt: The attempt.
+        name: ``task_store`` or ``asset_store``.
     """
-    answer: list[T] = []
-    failure: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            answer.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-            failure.append(error)
+    __slots__ = ("_attempt", "_name")
 
-    # Not a pool: its threads are waited for when the process ends.
-    thread = threading.Thread(target=run, name="milepost-open", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not answer:
-        raise StoreUnreachableError(f"the store was not open after {seconds:g} seconds ([milepost] open_timeout)")
-    return answer[0]
+    def __init__(self, attempt: Attempt, name: str) -> None:
+        object.__setattr__(self, "_attempt", attempt)
+        object.__setattr__(self, "_name", name)
+
+    def _store(self) -> Any:
+        return self._attempt.open()[self._name]
+
+    def _classes(self) -> tuple[type, type]:
+        """Return the class of the store, and that whose methods it has."""
+        from milepost import accessors
+
+        if self._name == "task_store":
+            return accessors.TaskStoreAccessor, accessors.TaskStoreAccessor
+        return accessors.AssetStoreAccessors, accessors.AssetStoreAccessor
+
+    @property  # type: ignore[misc]  # a stand-in passes `isinstance` that way
+    def __class__(self) -> Any:
+        return self._classes()[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if not self._attempt.is_open and name.startswith("a"):
+            from inspect import iscoroutinefunction
+
+            if iscoroutinefunction(getattr(self._classes()[1], name, None)):
+                return self._later(name)
+        return getattr(self._store(), name)
+
+    def _later(self, name: str) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            import asyncio
+
+            store = await asyncio.to_thread(self._store)
+            return await getattr(store, name)(*args, **kwargs)
+
+        return call
+
+    def __repr__(self) -> str:
+        return repr(self._store()) if self._attempt.is_open else f"<{self._name}, not used yet>"
+
+    def __bool__(self) -> bool:
+        return bool(self._store())
+
+    def __len__(self) -> int:
+        return len(self._store())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._store())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._store()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._store()[key]

@@ -6,22 +6,26 @@ sent, from ``RuntimeTaskInstance``.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from milepost.entry import InstanceState
+if TYPE_CHECKING:
+    from milepost.entry import InstanceState
 
 __all__ = [
     "Identity",
     "alias_rows",
     "configured",
     "dag_is_active",
+    "has_a_past",
     "identity",
     "is_incarnation",
+    "plainly_configured",
     "state_after",
     "takes_default_args",
     "user_options",
@@ -92,6 +96,21 @@ def identity(task_instance: Any, task: Any, context: Any) -> Identity:
     clears = run.clear_number or 0
     incarnation = f"{_instant(run.run_after)} {clears} {_instant(run.start_date)}"
     return Identity(scope, attempt, incarnation, clears, max_tries, _in_process(), mapped)
+
+
+def has_a_past(task_instance: Any, task: Any) -> bool:
+    """Tell whether a task instance ran before, so that it may have state, or runs in an event loop, which must not wait.
+
+    Args:
+        task_instance: Airflow's.
+        task: The operator, unmapped.
+    """
+    if task_instance.try_number > 1 or getattr(task, "reschedule", False):
+        return True
+    sent = _from_server(task_instance)
+    if getattr(sent, "task_reschedule_count", None):
+        return True
+    return inspect.iscoroutinefunction(getattr(task, "python_callable", None))
 
 
 def _instant(moment: Any) -> str:
@@ -195,6 +214,19 @@ def configured(section: str, name: str) -> str | None:
     """
     value = _configuration().get(section, name, fallback=None)
     return None if value is None else str(value)
+
+
+def plainly_configured(section: str, name: str) -> str | None:
+    """Return an option that stands in the environment or in the file as it is: no command is run, no secret is fetched.
+
+    Args:
+        section: The section.
+        name: The option.
+    """
+    from configparser import RawConfigParser
+
+    found = os.environ.get(f"AIRFLOW__{section.upper()}__{name.upper()}")
+    return found or RawConfigParser.get(_configuration(), section, name, raw=True, fallback=None)
 
 
 def user_options(section: str) -> set[str]:

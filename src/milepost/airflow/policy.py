@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
+from milepost.airflow.preload import before_forks
+
 __all__ = ["install"]
 
 STAND_IN: Final = "airflow.providers.common.compat._resumable_job_mixin"
@@ -52,7 +54,8 @@ def _mixin() -> Any:
 
 
 def install() -> None:
-    """Replace the stand-in, unless something has imported it already or it is replaced."""
+    """Replace the stand-in, unless something has imported it already or it is replaced; prepare for forks."""
+    before_forks()
     if STAND_IN not in sys.modules:
         module = _Replacement(STAND_IN, "Milepost's, in place of the stand-in of Airflow's providers.")
         module.__spec__ = ModuleSpec(STAND_IN, None, origin="Milepost")

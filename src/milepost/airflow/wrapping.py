@@ -26,7 +26,7 @@ def wrap(task_instance: Any) -> None:
         method = getattr(task, name, None)
         # Past the operator's own `__setattr__`, which takes what is set for an argument.
         if method is not None and not hasattr(method, "__milepost__"):
-            task.__dict__[name] = state.around(method)
+            task.__dict__[name] = state.around(name, method)
 
 
 class _State:
@@ -37,7 +37,7 @@ class _State:
         self.task = task
         self.entered = False
 
-    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)  # Airflow 2 looks at the name of the function
         def run(*args: Any, **kwargs: Any) -> Any:
             context = kwargs.get("context", args[0] if args else None)
@@ -46,20 +46,23 @@ class _State:
                 return method(*args, **kwargs)
             self.entered = True
             try:
-                return self.run(method, context, args, kwargs)
+                return self.run(name, method, context, args, kwargs)
             finally:
                 self.entered = False
-                for name in _METHODS:
-                    self.task.__dict__.pop(name, None)
+                for wrapped in _METHODS:
+                    self.task.__dict__.pop(wrapped, None)
 
         run.__milepost__ = True  # type: ignore[attr-defined]
         return run
 
-    def run(self, method: Callable[..., Any], context: Any, args: Any, kwargs: Any) -> Any:
-        attempt = Attempt.begin(self.task_instance, self.task, context)
+    def run(self, entered: str, method: Callable[..., Any], context: Any, args: Any, kwargs: Any) -> Any:
+        attempt = Attempt(self.task_instance, self.task, context)
         for name, store in attempt.stores.items():
             if name not in context:
                 context[name] = store
+        # Something may be left of an earlier process: an attempt that still runs, keys to drop, values that are staged.
+        if entered == "resume_execution" or compat.has_a_past(self.task_instance, self.task):
+            attempt.open()
         try:
             result = method(*args, **kwargs)
             attempt.end("success")
