@@ -72,7 +72,7 @@ class HttpMetastore(Metastore):
         self.target = str(address)
         self._pool = Pool(address)
         self._clock = clock
-        self._headers = _headers(credential)
+        self._credential = credential.encode()
         self._executor: ThreadPoolExecutor | None = None
         self._process = os.getpid()
         self._gate = threading.Lock()
@@ -131,7 +131,7 @@ class HttpMetastore(Metastore):
             if self._closed.is_set():
                 raise StoreClosedError(f"the store {self.target} is closed")
             try:
-                answer = self._pool.post(path, body, self._headers)
+                answer = self._pool.post(path, body, self._credential)
                 if answer.status < 300:
                     return self._accept(answer), answer.note
                 error, sent = self._refused(answer)
@@ -217,7 +217,7 @@ class HttpMetastore(Metastore):
 
     def _use(self, token: str) -> None:
         """Show another token from now on, and have it renewed."""
-        self._headers = _headers(token)
+        self._credential = token.encode()
         first = self._renewal is None
         self._renewal = _half_life(token)
         if first:
@@ -233,12 +233,12 @@ class HttpMetastore(Metastore):
         """Renew the token if the server lets us; if not, the next call says why."""
         self._renewal = time.time() + 10
         try:
-            answer = self._pool.post("/execution/v1/renew", b"", self._headers)
+            answer = self._pool.post("/execution/v1/renew", b"", self._credential)
         except LostError:
             return
         if answer.status == 200:
             token = json.loads(answer.body)["token"]
-            self._headers = _headers(token)
+            self._credential = token.encode()
             self._renewal = _half_life(token)
         elif answer.status < 500:
             self._renewal = None
@@ -267,10 +267,6 @@ class HttpMetastore(Metastore):
         import asyncio
 
         await asyncio.get_running_loop().run_in_executor(None, self.close)
-
-
-def _headers(credential: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {credential}", "Content-Type": "application/json"}
 
 
 def _half_life(token: str) -> float:

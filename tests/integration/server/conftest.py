@@ -98,8 +98,8 @@ class Worker:
     @property
     def token(self) -> str:
         """The token in use."""
-        header: str = self.store.metastore._headers["Authorization"]  # type: ignore[attr-defined]
-        return header.removeprefix("Bearer ")
+        credential: bytes = self.store.metastore._credential  # type: ignore[attr-defined]
+        return credential.decode()
 
 
 @pytest.fixture
