@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from milepost import calls
 from milepost.abc import Metastore, Policy
 from milepost.calls import Call
 from milepost.calls.outcome import proof_of, recognised
 from milepost.errors import MilepostError, OutcomeUnknownError
 from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.operations import DIRECT, OPERATIONS, Environment
+
+if TYPE_CHECKING:
+    from milepost.metastore.merging import Merger
 
 __all__ = ["NetworkMetastore"]
 
@@ -32,6 +36,7 @@ class NetworkMetastore(Metastore):
         self.found_schema = engine.found
         self._environment = Environment(policy)
         self._direct = direct
+        self._merger: Merger | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.engine.target!r})"
@@ -59,6 +64,15 @@ class NetworkMetastore(Metastore):
 
     async def acall(self, call: Call[R], /) -> R:
         """Run a call without blocking the event loop; see `Metastore.acall`."""
+        if self._direct and isinstance(call, calls.Put):
+            from milepost.metastore.merging import Merger, line_of
+
+            if (line := line_of(call)) is not None:
+                self._merger = self._merger or Merger(self._acall)
+                return await self._merger.put(call, line)  # type: ignore[func-returns-value, return-value]
+        return await self._acall(call)
+
+    async def _acall(self, call: Call[R]) -> R:
         environment = self._environment
         if self._direct and (direct := DIRECT.get(type(call))) is not None:
             done = await self.engine.arun(lambda: direct(call, environment), write=False, repeatable=True, direct=True)
@@ -69,7 +83,7 @@ class NetworkMetastore(Metastore):
             return await self.engine.arun(lambda: operation(call, environment), write=write, repeatable=call.repeatable)
         except OutcomeUnknownError as unknown:
             try:
-                known = recognised(call, await self.acall(check) if (check := proof_of(call)) else None)
+                known = recognised(call, await self._acall(check) if (check := proof_of(call)) else None)
             except MilepostError as error:
                 raise unknown from error
             if known is None:

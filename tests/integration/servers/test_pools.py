@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from milepost import Store, StoreClosedError, TaskScope, aconnect, connect
+from milepost import StaleAttemptError, Store, StoreClosedError, TaskScope, aconnect, connect
 from tests.fault.server_helpers import DIALECTS, together
 from tests.support.servers import Database, Databases, dialect_sql, in_use, wait_until
 
@@ -181,3 +181,35 @@ def test_a_closed_store_says_so_in_every_thread(database: Database) -> None:
     together(6, work)
     assert in_use(engine(store)) == 0
     wait_until(lambda: not database.sessions(), "the sessions are gone")
+
+
+async def test_writes_of_one_attempt_go_together(database: Database) -> None:
+    """Writes of one attempt that arrive during another one take one connection, and each is stored when it returns."""
+    async with await aconnect(database.url) as store:
+        task = await store.atask_store(SCOPE, attempt=1)
+        await task.aset("k3", "old")
+        with RowLock(database):
+            tasks = [asyncio.create_task(task.aset("k0", 0))]
+            await blocked(database)
+            tasks += [asyncio.create_task(task.aset(f"k{number % 5}", number)) for number in range(1, 30)]
+            tasks.append(asyncio.create_task(task.aset_many({"é\U0001f600/": {"a": ['"\\\0']}, "k9": 2**70})))
+            await asyncio.sleep(0)
+            assert in_use(engine(store)) == 1
+        await asyncio.gather(*tasks)
+        expected = {f"k{number % 5}": number for number in range(25, 30)} | {"é\U0001f600/": {"a": ['"\\\0']}, "k9": 2**70}
+        assert dict(await task.aitems()) == expected
+
+
+async def test_writes_that_go_together_are_stale_together(database: Database) -> None:
+    """Where another attempt takes over meanwhile, each write that waited raises and none is stored."""
+    async with await aconnect(database.url) as store:
+        task = await store.atask_store(SCOPE, attempt=1)
+        with RowLock(database):
+            tasks = [asyncio.create_task(task.aset("k0", 0))]
+            await blocked(database)
+            tasks += [asyncio.create_task(task.aset(f"k{number}", number)) for number in range(5)]
+            database.execute(dialect_sql(database.dialect, "UPDATE instances SET fence = fence + 1"))
+            database.execute("COMMIT")
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(one) for one in found] == [StaleAttemptError] * 6
+        assert await (await store.atask_store(SCOPE)).aitems() == []

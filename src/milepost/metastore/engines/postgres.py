@@ -38,7 +38,7 @@ _TYPES = dict.fromkeys(
         "active", "after", "after_index", "asset", "at", "attempt", "batch", "before", "blob", "change",
         "clear_on_success", "cleared_attempt", "clears", "created_at", "cutoff", "default_day", "encoding", "event",
         "expires_at", "fence", "finished_at", "fresh", "generation", "id", "instance", "keep", "limit", "logical_date",
-        "map_index", "max_tries", "offset", "opened_at", "owner", "pending", "replaced_at", "retention", "run",
+        "map_index", "max_tries", "offset", "opened_at", "owner", "pending", "replaced_at", "retention", "run", "running",
         "staged_at", "submission", "ttl", "unfinished_cutoff", "updated_at",
     ),
     "bigint",

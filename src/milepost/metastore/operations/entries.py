@@ -44,6 +44,9 @@ __all__ = [
     "write",
 ]
 
+_DIRECT_CHARS = 250_000
+"""Most characters of values that go into one statement as JSON."""
+
 
 def select(handle: Handle, statement: str, *parameters: Any, wanted: int | None = None) -> Operation[list[Any]]:
     """Run a statement on the owner's rows and make sure that what is missing is really absent.
@@ -170,7 +173,8 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
     owner = yield from guard_write(call.handle, create=True)
     assert owner is not None
     handle = call.handle
-    items = sorted(call.items)  # two writers of the same keys then wait for each other in one order
+    # Two writers of the same keys then wait for each other in one order. Of a key that is there twice, the last one counts.
+    items = sorted({item.key: item for item in call.items}.values())
     if handle.logged or not isinstance(handle.scope, TaskScope):
         for item in items:
             yield from write(handle, owner, item, call.retention, environment)
@@ -179,16 +183,23 @@ def put(call: calls.Put, environment: Environment) -> Operation[None]:
 
 
 def put_directly(call: calls.Put, _: Environment) -> Operation[tuple[None] | None]:
-    """Write one item with the single statement that also checks the fence; an answer if that was possible.
+    """Write items with a single statement that also checks the fence; an answer if that was possible.
 
     It is not for a first write, for a stale attempt, and for writes that are logged: `put` says more then.
     """
-    handle, item = call.handle, call.items[0]
+    handle, items = call.handle, call.items
     owner = handle.instance_id if handle.running else handle.owner_id
-    if owner is None or handle.logged or len(call.items) > 1 or not isinstance(handle.scope, TaskScope):
+    if owner is None or handle.logged or not isinstance(handle.scope, TaskScope):
         return None
-    parameters = (owner, handle.fence, *item, call.retention, handle.writer)
-    done = yield "entry_put_running" if handle.running else "entry_put_fenced", parameters
+    if len(items) == 1:
+        parameters = (owner, handle.fence, *items[0], call.retention, handle.writer)
+        done = yield "entry_put_running" if handle.running else "entry_put_fenced", parameters
+    elif sum(len(item.text) for item in items) > _DIRECT_CHARS:
+        return None
+    else:
+        last = list({item.key: item for item in items}.values())
+        text = json.dumps(last, ensure_ascii=False)
+        done = yield "entry_put_all", (owner, handle.fence, int(handle.running), text, call.retention, handle.writer)
     return (None,) if done else None
 
 

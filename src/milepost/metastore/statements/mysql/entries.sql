@@ -78,6 +78,30 @@ ON DUPLICATE KEY UPDATE
     updated_at = VALUES(updated_at), expires_at = VALUES(expires_at), default_day = VALUES(default_day),
     writer = VALUES(writer), value = VALUES(value)
 
+-- entry_put_all!(owner, fence, running, items, retention, writer)
+-- The hot write of several keys, in their order: a JSON array of [key, text, encoding, version] arrays, no key twice. It
+-- checks the fence (NULL: only that the instance exists) and, with running 1, that the attempt runs.
+INSERT INTO milepost_entries (
+    owner_id, `key`, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
+)
+SELECT
+    :owner, items.one, items.encoding, items.version, :now, :now,
+    CASE WHEN :retention > 0 THEN :now + :retention END,
+    CASE WHEN :retention IS NULL THEN :now DIV 86400000000 END,
+    :writer, items.text
+FROM milepost_instances AS i JOIN JSON_TABLE(:items, '$[*]' COLUMNS (
+    one varchar(512) CHARACTER SET utf8mb4 PATH '$[0]', text longtext CHARACTER SET utf8mb4 PATH '$[1]',
+    encoding bigint PATH '$[2]', version varchar(64) CHARACTER SET utf8mb4 PATH '$[3]'
+)) AS items
+WHERE i.id = :owner AND (:fence IS NULL OR i.fence = :fence) AND (:running = 0 OR i.state = 'running')
+ORDER BY CAST(items.one AS BINARY)
+LOCK IN SHARE MODE
+ON DUPLICATE KEY UPDATE
+    encoding = VALUES(encoding), version = VALUES(version),
+    created_at = CASE WHEN milepost_entries.expires_at <= VALUES(updated_at) THEN VALUES(created_at) ELSE milepost_entries.created_at END,
+    updated_at = VALUES(updated_at), expires_at = VALUES(expires_at), default_day = VALUES(default_day),
+    writer = VALUES(writer), value = VALUES(value)
+
 -- entry_put!(key, text, encoding, version | owner, retention, writer)
 -- Write or overwrite; the caller has checked owner and fence in this transaction. Over an expired row it is a create.
 INSERT INTO milepost_entries (

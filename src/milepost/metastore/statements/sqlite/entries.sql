@@ -75,6 +75,29 @@ ON CONFLICT (owner_id, key) DO UPDATE SET
     updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
     writer = excluded.writer, value = excluded.value
 
+-- entry_put_all!(owner, fence, running, items, retention, writer)
+-- The hot write of several keys, in their order: a JSON array of [key, text, encoding, version] arrays, no key twice. It
+-- checks the fence (NULL: only that the instance exists) and, with running 1, that the attempt runs.
+INSERT INTO entries (
+    owner_id, key, encoding, version, created_at, updated_at, expires_at, default_day, writer, value
+)
+SELECT
+    :owner, json_extract(item.value, '$[0]'), json_extract(item.value, '$[2]'), json_extract(item.value, '$[3]'), :now, :now,
+    CASE WHEN :retention > 0 THEN :now + :retention END,
+    CASE WHEN :retention IS NULL THEN :now / 86400000000 END,
+    :writer, json_extract(item.value, '$[1]')
+FROM json_each(:items) AS item
+WHERE EXISTS (
+    SELECT 1 FROM instances
+    WHERE id = :owner AND (:fence IS NULL OR fence = :fence) AND (:running = 0 OR state = 'running')
+)
+ORDER BY 2
+ON CONFLICT (owner_id, key) DO UPDATE SET
+    encoding = excluded.encoding, version = excluded.version,
+    created_at = CASE WHEN expires_at <= excluded.updated_at THEN excluded.created_at ELSE created_at END,
+    updated_at = excluded.updated_at, expires_at = excluded.expires_at, default_day = excluded.default_day,
+    writer = excluded.writer, value = excluded.value
+
 -- entry_put!(key, text, encoding, version | owner, retention, writer)
 -- Write or overwrite; the caller has checked owner and fence in this transaction. Over an expired row it is a create.
 INSERT INTO entries (
