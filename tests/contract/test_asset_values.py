@@ -20,6 +20,7 @@ from milepost import (
     StaleAttemptError,
     TaskScope,
     Writer,
+    connect,
 )
 from tests.contract.conftest import SCOPE, Make, as_writer, real, sql
 
@@ -326,3 +327,38 @@ def test_shorthand_of_what_only_assets_have(store: Any, method: str) -> None:
     two = store.instances.open(TaskScope("dag", "run", "two"), 1, outlets=[A, B])["asset_store"]
     with pytest.raises(ValueError, match=f"{method}.*subscript"):
         getattr(real(two), method)
+
+
+def test_a_damaged_value_takes_the_place_of_no_good_one() -> None:
+    """Rollback, restore and copy over a live key, and staged values, refuse what nobody could read afterwards."""
+    with connect("memory://") as store:
+        asset, other = store.asset_store(Asset("a")), store.asset_store(Asset("b"))
+        for value in (1, 2, 3):
+            asset.set("k", value)
+        asset.delete("k")
+        asset.set("k", "good")
+        _, second, first = (past.version for past in asset.history("k"))
+        sql(store, "UPDATE changes SET value = '{' WHERE value = '2'")
+        sql(store, "UPDATE changes SET encoding = 9 WHERE value = '1'")
+        for version in (first, second):
+            with pytest.raises(DamagedEntryError, match="'k' is damaged: its earlier value, so nothing was written"):
+                asset.rollback("k", version=version)
+        sql(store, "UPDATE changes SET value = '[' WHERE cause = 'delete'")
+        with pytest.raises(DamagedEntryError, match="its earlier value"):
+            store.assets.restore(Asset("a"), force=True)
+        assert (asset.get("k"), len(asset.history("k"))) == ("good", 3)
+        asset.delete("k")
+        asset.set("l", 1)
+        other.set("k", "good")
+        assert store.assets.restore(Asset("a"), archive=store.assets.archives(Asset("a"))[-1].id) == 1
+        assert asset.items() == [("k", DamagedValue("k", "the text is not JSON")), ("l", 1)]
+        with pytest.raises(DamagedEntryError):
+            store.assets.copy(Asset("a"), Asset("b"), force=True)
+        assert other.items() == [("k", "good")]
+        staged = store.instances.open(SCOPE, 1, outlets=[Asset("b")])["asset_store"][Asset("b")]
+        staged.stage("k", "newer", advance=True)
+        for damage in ("value = '{'", "value = '\"newer\"', mode = 'other'", "mode = 'set', encoding = 9"):
+            sql(store, f"UPDATE staged SET {damage}")
+            with pytest.raises(DamagedEntryError, match="'k'"):
+                store.instances.finish(SCOPE, 1, "success")
+        assert other.get("k") == "good"

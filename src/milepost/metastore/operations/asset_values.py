@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from milepost import calls
-from milepost.calls import PLAIN, Handle, Item, new_version
+from milepost.calls import Handle, Item, new_version
 from milepost.entry import Archive
 from milepost.errors import ArchiveNotFoundError, ConflictError, DamagedEntryError, NotFoundError
 from milepost.metastore.operations.base import (
@@ -15,11 +15,11 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     key_text,
+    stored_value,
 )
 from milepost.metastore.operations.entries import select, write
 from milepost.metastore.operations.records import archive_record
 from milepost.ordering import Order, is_further
-from milepost.values import decode
 
 __all__ = ["advance", "advance_directly", "archives", "copy", "further", "history", "restore", "rollback"]
 
@@ -28,16 +28,11 @@ def further(item: Item, text: Any, encoding: Any, order: Order) -> bool:
     """Tell whether an item's value lies beyond a stored one.
 
     Raises:
-        DamagedEntryError: What is stored cannot be read.
+        DamagedEntryError: One of the two cannot be read.
         TypeError: The two cannot be compared.
     """
-    if encoding != PLAIN:
-        raise DamagedEntryError(item.key, f"its encoding {encoding!r} is unknown to this release")
-    try:
-        old = decode(text)
-    except ValueError as error:
-        raise DamagedEntryError(item.key, str(error)) from error
-    return is_further(decode(item.text), old, order, item.key)
+    new = stored_value(item.key, item.text, item.encoding)
+    return is_further(new, stored_value(item.key, text, encoding), order, item.key)
 
 
 def advance_directly(call: calls.Advance, _: Environment) -> Operation[tuple[tuple[Any, Any]] | None]:
@@ -99,10 +94,21 @@ def rollback(call: calls.Rollback, environment: Environment) -> Operation[str]:
     if not found:
         raise NotFoundError(f"the history of {key!r} of {handle.scope} has no version {call.past!r}; see history({key!r})")
     text, encoding = found[0]
-    if type(text) is not str:
-        raise DamagedEntryError(key, "its earlier value is no text")
+    _check_past(key, text, encoding)
     yield from write(handle, owner, Item(key, text, encoding, call.version), None, environment, cause="rollback")
     return call.version
+
+
+def _check_past(key: str, text: Any, encoding: Any) -> None:
+    """Refuse to make a value current again that someone damaged: nobody could read the key then.
+
+    Raises:
+        DamagedEntryError: The value cannot be read.
+    """
+    try:
+        stored_value(key, text, encoding)
+    except DamagedEntryError as error:
+        raise DamagedEntryError(key, f"its earlier value, so nothing was written ({error.reason})") from error
 
 
 def copy(call: calls.CopyAsset, environment: Environment) -> Operation[int]:
@@ -117,6 +123,8 @@ def copy(call: calls.CopyAsset, environment: Environment) -> Operation[int]:
     rows = yield from select(source, "entry_items", "", None)
     live = {row[0] for row in (yield "entry_keys", (owner, "", None))}
     _refuse(target, live.intersection(row[0] for row in rows), force=call.force)
+    for row in rows:
+        stored_value(key_text(row[0]), row[1], row[2])  # a copy that cannot be read would take the place of one that can
     for row in rows:
         item = Item(row[0], row[1], row[2], new_version())
         yield from write(target, owner, item, None, environment, cause="copy")
@@ -161,5 +169,7 @@ def restore(call: calls.RestoreAsset, environment: Environment) -> Operation[int
     _refuse(handle, live.intersection(row[4] for row in rows), force=call.force)
     for row in rows:
         ((text, encoding),) = yield "change_value", (row[5],)
+        if row[4] in live:
+            _check_past(row[4], text, encoding)
         yield from write(handle, owner, Item(row[4], text, encoding, new_version()), None, environment, cause="restore")
     return len(rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 from milepost import calls
 from milepost.calls import PLAIN, Handle, Item, Stored
-from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
+from milepost.errors import InvalidValueError, UnsupportedTypeError, VersionConflictError
 from milepost.metastore.operations.base import (
     Batch,
     Environment,
@@ -16,10 +16,11 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     owner_of,
+    stored_value,
 )
 from milepost.retention import Retention
 from milepost.scopes import TaskScope, prefix_end, run_hash
-from milepost.values import decode, encode
+from milepost.values import encode
 
 __all__ = [
     "check",
@@ -276,13 +277,7 @@ def _sum(call: calls.Increment, stored: tuple[Any, Any] | None) -> int | float:
     """
     old: Any = 0
     if stored is not None:
-        text, encoding = stored
-        if encoding != PLAIN:
-            raise DamagedEntryError(call.key, f"its encoding {encoding!r} is unknown to this release")
-        try:
-            old = decode(text)
-        except ValueError as error:
-            raise DamagedEntryError(call.key, str(error)) from error
+        old = stored_value(call.key, *stored)
     if type(old) not in (int, float):
         raise UnsupportedTypeError(f"cannot increment {call.key!r}: it holds a {type(old).__name__}, not a number")
     try:

@@ -6,9 +6,9 @@ from typing import cast
 
 from milepost import calls
 from milepost.calls import Handle, Item
-from milepost.errors import AssetNotActiveError, AssetNotFoundError, InstanceStateError
+from milepost.errors import AssetNotActiveError, AssetNotFoundError, DamagedEntryError, InstanceStateError
 from milepost.metastore.operations.asset_values import further
-from milepost.metastore.operations.base import Environment, Operation, guard_write, stale
+from milepost.metastore.operations.base import Environment, Operation, guard_write, key_text, stale, stored_value
 from milepost.metastore.operations.entries import write
 from milepost.ordering import Order
 from milepost.scopes import AssetScope, activate_command
@@ -16,7 +16,7 @@ from milepost.scopes import AssetScope, activate_command
 __all__ = ["commit", "stage"]
 
 _MODES: dict[str, Order] = {"advance": None, "advance:datetime": "datetime"}
-"""How values are compared that are staged to advance; a value staged in another mode is just written."""
+"""How values are compared that are staged to advance; one that is staged in the mode `set` is just written."""
 
 
 def stage(call: calls.Stage, _: Environment) -> Operation[None]:
@@ -55,6 +55,7 @@ def commit(instance: int, fence: int, environment: Environment) -> Operation[Non
     Raises:
         AssetNotFoundError: An asset is gone; so that nothing is lost unseen, the attempt has not succeeded.
         AssetNotActiveError: An asset was deactivated meanwhile.
+        DamagedEntryError: Someone damaged what was staged, or what it is compared with.
         TypeError: A value that was to advance cannot be compared with what is stored by now.
     """
     rows = yield "staged_list", (instance, fence)
@@ -62,6 +63,9 @@ def commit(instance: int, fence: int, environment: Environment) -> Operation[Non
         names = yield "asset_by_id", (asset,)
         handle = Handle(AssetScope(*(names[0] if names else (asset,))), cast("str", writer), owner_id=asset)
         yield from guard_write(handle, create=False)
+        stored_value(key_text(key), text, encoding)
+        if mode != "set" and mode not in _MODES:
+            raise DamagedEntryError(key_text(key), f"it is staged in a way {mode!r} that is unknown to this release")
         item = Item(key, text, encoding, version)
         stored = (yield "entry_lock", (asset, key)) if mode in _MODES else []
         if not stored or further(item, stored[0][0], stored[0][1], _MODES[mode]):
