@@ -245,7 +245,7 @@ class Assets:
         """Write all keys of one asset to another, all or nothing. Versions are new; the history stays where it is.
 
         Args:
-            source: The asset to read.
+            source: The asset to read; one that is deactivated still has its state.
             target: The asset to write; it must be known.
             force: Write over keys that the target has.
 
@@ -255,7 +255,7 @@ class Assets:
         Raises:
             TypeError: Not an asset.
             AssetNotFoundError: One of them is unknown.
-            AssetNotActiveError: One of them is deactivated.
+            AssetNotActiveError: The target is deactivated.
             ConflictError: The target has one of the keys, and ``force`` is not set; nothing was written.
             ValueError: They are one and the same.
         """

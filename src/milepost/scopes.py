@@ -18,6 +18,7 @@ __all__ = [
     "activate_command",
     "check_key",
     "check_text",
+    "copy_command",
     "prefix_end",
     "run_hash",
 ]
@@ -203,11 +204,19 @@ class AssetScope:
 
 def activate_command(asset: AssetScope) -> str:
     """Return the command that activates an asset, as it can be typed."""
+    return f"milepost assets activate {_typed(asset, '--uri')}"
+
+
+def copy_command(source: AssetScope, target: AssetScope) -> str:
+    """Return the command that copies the state of one asset to another, as it can be typed."""
+    return f"milepost asset-store copy {_typed(source, '--uri')} {_typed(target, '--to-uri')}"
+
+
+def _typed(asset: AssetScope, option: str) -> str:
     import shlex
 
     name, uri = asset.name or asset.uri or "", asset.uri
-    names = [name] if uri in (None, name) else [name, "--uri", str(uri)]
-    return f"milepost assets activate {shlex.join(names)}"
+    return shlex.join([name] if uri in (None, name) else [name, option, str(uri)])
 
 
 Scope = TaskScope | AssetScope

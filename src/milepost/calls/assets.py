@@ -245,7 +245,7 @@ class CopyAsset(Call[int]):
 
     Raises:
         ConflictError: The target has one of the keys, and ``force`` is not set.
-        AssetNotActiveError: One of the two is deactivated.
+        AssetNotActiveError: The target is deactivated. The source may be.
     """
 
     repeatable: ClassVar[bool] = False

@@ -244,7 +244,7 @@ def copy(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all keys of one asset to another, all or nothing. Versions are new; the history stays where it is.
+    """Write all keys of one asset, deactivated or not, to another, all or nothing. Versions are new; the history stays.
 
     Example: milepost asset-store copy flights_table flights_table_v2 --create
     """

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from milepost.assets import is_alias
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.runner.errors import DagLoadError
-from milepost.scopes import activate_command
+from milepost.scopes import activate_command, copy_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from milepost.scopes import AssetScope
     from milepost.sdk.dag import DAG
     from milepost.store import Store
 
-__all__ = ["declare_assets"]
+__all__ = ["declare_assets", "scheduled_elsewhere"]
 
 
 def declare_assets(store: Store, dags: Mapping[str, DAG]) -> None:
@@ -57,17 +57,38 @@ def _fate(store: Store, asset: AssetScope) -> str:
 
 
 def _warn_of_namesakes(store: Store, added: Sequence[AssetScope]) -> None:
-    """Tell of new assets whose name another one has: where just the URI was changed, the state is with the other one."""
+    """Tell of new assets whose name or URI another one has: where just the other was changed, the state is with that one."""
     if not added:
         return
     known = store.assets.list()
     for asset in added:
         for other in known:
-            if other.name == asset.name and other.uri != asset.uri:
-                sys.stderr.write(
-                    f"milepost: the new asset {asset.name} with the URI {asset.uri} starts without state; another asset of "
-                    f"that name has the URI {other.uri} (`milepost asset-store copy` takes its state over)\n"
-                )
+            same_name, same_uri = other.name == asset.name, other.uri == asset.uri
+            if same_name == same_uri:
+                continue
+            which = f"name has the URI {other.uri}" if same_name else f"URI has the name {other.name}"
+            sys.stderr.write(
+                f"milepost: the new asset {asset.name} with the URI {asset.uri} starts without state; another asset of that "
+                f"{which} (`{copy_command(other.scope, asset)}` takes its state over)\n"
+            )
+
+
+def scheduled_elsewhere(store: Store, dags: Container[str], watched: Container[tuple[str, str]]) -> Iterator[str]:
+    """Tell of DAGs of other files that are scheduled on watched assets: an event starts runs where it is seen first, only.
+
+    Args:
+        store: The store.
+        dags: The DAGs of the file.
+        watched: Names and URIs of the assets that are watched.
+    """
+    for asset in store.assets.list():
+        others = [ref.dag_id for ref in asset.references if ref.direction == "schedule" and ref.dag_id not in dags]
+        if others and (asset.name, asset.uri) in watched:
+            yield (
+                f"the asset {asset.name} also schedules {', '.join(others)}, which this file has not: an event that is seen "
+                "here starts no run there, and one that another watch of the asset has seen starts none here; keep DAGs of "
+                f"one watched asset in one file, and tell of a DAG that is gone: milepost assets forget {others[0]}"
+            )
 
 
 def _references(dag: DAG) -> dict[str, list[Any]]:

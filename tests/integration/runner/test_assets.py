@@ -52,9 +52,13 @@ def test_an_asset_with_another_uri_is_told_of(project):
     project.write(TWO.replace("s3://b", "s3://moved"))
     said = project.run("one", run_id="r2").err
     assert (
-        "the new asset b with the URI s3://moved starts without state; another asset of that name has the URI s3://b" in said
+        "the new asset b with the URI s3://moved starts without state; another asset of that name has the URI s3://b "
+        "(`milepost asset-store copy b --uri s3://b b --to-uri s3://moved` takes its state over)" in said
     )
-    assert "starts without state" not in project.run("one", run_id="r3").err
+    project.write(TWO.replace('"b"', '"c"').replace("s3://b", "s3://moved"))
+    said = project.run("one", run_id="r3").err
+    assert "another asset of that URI has the name b (`milepost asset-store copy b --uri s3://moved c --to" in said
+    assert "starts without state" not in project.run("one", run_id="r4").err
 
 
 def test_s24_a_file_that_does_not_load_changes_nothing(project):

@@ -17,6 +17,7 @@ from milepost.calls import Handle, RecordedEvent, RecordEvent
 from milepost.errors import StoreUnreachableError
 from milepost.events import Events
 from milepost.runner import DagLoadError, RunnerUsageError, load_dags
+from milepost.runner.declaring import scheduled_elsewhere
 from milepost.runner.watch.display import WatchDisplay
 from milepost.runner.watch.ids import EventIds, Noticing
 from milepost.runner.watch.plan import Plan, Watched, make_plan
@@ -293,6 +294,16 @@ def test_what_may_surprise_is_noted(plan_of: Any) -> None:
         "16: the watcher 'idle0' is of no asset that a DAG of this file uses, so it is not run",
         "16: no DAG of this file is scheduled on the asset 'a'; its events are recorded and start no run",
     ]
+
+
+def test_dags_of_other_files_that_miss_the_events_are_named(store: Store) -> None:
+    """A DAG of another file that is scheduled on a watched asset is named; readers and this file's own DAGs are not."""
+    both = Asset("a", uri="s3://a"), Asset("b", uri="s3://b")
+    store.assets.declare("own", schedule=both)
+    store.assets.declare("other", schedule=both)
+    store.assets.declare("reader", inlets=both)
+    (note,) = scheduled_elsewhere(store, {"own"}, {("a", "s3://a")})
+    assert note.startswith("the asset a also schedules other, which this file has not")
 
 
 def test_a_trigger_that_cannot_yield_is_refused(plan_of: Any) -> None:

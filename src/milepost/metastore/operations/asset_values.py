@@ -8,7 +8,7 @@ from typing import Any
 from milepost import calls
 from milepost.calls import Handle, Item, new_version
 from milepost.entry import Archive
-from milepost.errors import ArchiveNotFoundError, ConflictError, DamagedEntryError, NotFoundError
+from milepost.errors import ArchiveNotFoundError, AssetNotFoundError, ConflictError, DamagedEntryError, NotFoundError
 from milepost.metastore.operations.base import (
     Environment,
     Operation,
@@ -17,7 +17,7 @@ from milepost.metastore.operations.base import (
     key_text,
     stored_value,
 )
-from milepost.metastore.operations.entries import select, write
+from milepost.metastore.operations.entries import write
 from milepost.metastore.operations.records import archive_record
 from milepost.ordering import Order, is_further
 
@@ -114,13 +114,15 @@ def _check_past(key: str, text: Any, encoding: Any) -> None:
 def copy(call: calls.CopyAsset, environment: Environment) -> Operation[int]:
     """See `milepost.calls.CopyAsset`."""
     source, target = call.source, call.target
-    owner: int | None = None
     # Two that copy the one to the other wait for each other in one order.
     for handle in sorted((source, target), key=lambda handle: handle.owner_id or 0):
-        number = yield from guard_write(handle, create=False)
-        owner = number if handle is target else owner
+        if handle is target:
+            yield from guard_write(handle, create=False)
+        elif not (yield "asset_lock", (handle.owner_id,)):  # deactivated or not: what is kept of it can be taken over
+            raise AssetNotFoundError(f"the asset {handle.scope} is gone; take a new accessor for it")
+    owner = target.owner_id
     assert owner is not None
-    rows = yield from select(source, "entry_items", "", None)
+    rows = yield "entry_items", (source.owner_id, "", None)
     live = {row[0] for row in (yield "entry_keys", (owner, "", None))}
     _refuse(target, live.intersection(row[0] for row in rows), force=call.force)
     for row in rows:

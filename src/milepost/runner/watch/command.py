@@ -13,7 +13,7 @@ from milepost import calls
 from milepost.assets import Asset
 from milepost.errors import ConflictError, StoreUnreachableError
 from milepost.events import Events
-from milepost.runner.declaring import declare_assets
+from milepost.runner.declaring import declare_assets, scheduled_elsewhere
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.runner.holder import HOLD_SECONDS, own_name, surely_dead
 from milepost.runner.load import load_dags
@@ -199,6 +199,9 @@ class _Watch:
             for note in self.plan.notes:
                 self.display.note(note)
             await asyncio.to_thread(declare_assets, self.store, self.dags)
+            watched = {names for one in self.plan.watched for names in one.assets}
+            for note in await asyncio.to_thread(lambda: [*scheduled_elsewhere(self.store, self.dags, watched)]):
+                self.display.note(note)
             triggers = [await self._prepare(one) for one in self.plan.watched]
             await self.runs.look()
             tasks = [loop.create_task(one.run()) for one in triggers]
