@@ -48,6 +48,7 @@ class AssetRecord:
         deactivated_at: When it was deactivated (aware, UTC); `None` while it is active.
         deactivated_by: Who did that.
         cause: Why: ``command``, or ``unreferenced``: no DAG refers to it any more.
+        damaged: What of its record somebody damaged, so that something else stands for it here; `None` if all is sound.
 
     .. versionadded:: 0.1
     """
@@ -63,6 +64,7 @@ class AssetRecord:
     deactivated_at: datetime | None = None
     deactivated_by: Writer | None = None
     cause: str | None = None
+    damaged: str | None = None
 
     @property
     def scope(self) -> AssetScope:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from milepost import TaskScope
+from milepost import Asset, TaskScope, connect
 from tests.contract.conftest import sql
 
 SCOPES = [TaskScope("dag", "run", task) for task in ("a", "bad", "z")]
@@ -64,3 +64,27 @@ def test_a_damaged_run_is_marked(store: Any, change: str, reason: str) -> None:
     assert store.runs.get("dag", "bad").damaged == bad.damaged
     store.instances.delete_run("dag", "bad")
     assert [record.run_id for record in store.runs.list()] == ["z", "a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("assets SET created_at = 'soon'", "created_at"),
+        (f"assets SET updated_at = {2**62}", "updated_at"),
+        ("deactivations SET at = 'soon'", "deactivated_at"),
+        ("deactivations SET writer = '{'", "deactivated_by"),
+    ],
+)
+def test_a_damaged_asset_is_marked(change: str, reason: str) -> None:
+    """Lists of assets show the sound ones as they are and the damaged one with what is wrong; its state is there."""
+    with connect("memory://") as store:
+        for name in ("a", "bad"):
+            store.asset_store(Asset(name)).set("k", 1)
+        store.assets.deactivate(Asset("bad"))
+        sound = store.assets.get(Asset("a"))
+        sql(store, f"UPDATE {change} WHERE {'asset' if 'deact' in change else 'id'} = {store.assets.get(Asset('bad')).id}")
+        first, second = store.assets.list()
+        assert first == sound
+        assert second.damaged.startswith(reason)
+        store.assets.activate(Asset("bad"))
+        assert store.asset_store(Asset("bad")).get("k") == 1

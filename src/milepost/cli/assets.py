@@ -42,6 +42,8 @@ def list_assets(
 
 
 def _state(record: AssetRecord) -> str:
+    if record.damaged:
+        return f"DAMAGED: {record.damaged}"
     return "active" if record.active else f"deactivated ({record.cause or 'unknown'})"
 
 

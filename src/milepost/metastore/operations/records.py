@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, get_args
 
+from milepost.asset_records import AssetRecord, AssetReference
 from milepost.clock import from_micros
 from milepost.entry import Archive, InstanceRecord, InstanceState, RunEvent, RunRecord, Writer
 from milepost.metastore.operations.base import key_text
 from milepost.scopes import Scope, TaskScope
 from milepost.values import loads_strict
 
-__all__ = ["archive_record", "instance_record", "readable_scope", "run_record"]
+__all__ = ["archive_record", "asset_record", "instance_record", "readable_scope", "run_record"]
 
 _EPOCH: Final = from_micros(0)
 _RUN_STATES: Final = (None, "running", "success", "failed")
@@ -104,6 +105,26 @@ def archive_record(scope: Scope, rows: Sequence[Sequence[Any]]) -> Archive:
         at=read.time("time", at),
         writer=read.writer("writer", writer, scope if isinstance(scope, TaskScope) else None),
         keys=tuple(key_text(row[4]) for row in rows),
+        damaged=read.damage,
+    )
+
+
+def asset_record(row: Sequence[Any], references: Sequence[AssetReference], aliases: Sequence[str]) -> AssetRecord:
+    """Return the record of an asset."""
+    number, name, uri, active, created, updated, at, writer, cause = row
+    read = _Columns()
+    return AssetRecord(
+        id=number,
+        name=read.text("name", name) or "",
+        uri=read.text("uri", uri) or "",
+        active=bool(active),
+        created_at=read.time("created_at", created),
+        updated_at=read.time("updated_at", updated),
+        references=tuple(references),
+        aliases=tuple(aliases),
+        deactivated_at=read.maybe("deactivated_at", at),
+        deactivated_by=None if writer is None else read.writer("deactivated_by", writer, None),
+        cause=read.text("cause", cause),
         damaged=read.damage,
     )
 

@@ -10,11 +10,10 @@ from typing import Any, cast
 
 from milepost import calls
 from milepost.asset_records import AssetChanges, AssetRecord, AssetReference
-from milepost.clock import from_micros
-from milepost.entry import Writer
 from milepost.errors import AssetNotFoundError
 from milepost.metastore.operations.assets import find_all, find_one
 from milepost.metastore.operations.base import Environment, Operation, key_text
+from milepost.metastore.operations.records import asset_record
 from milepost.scopes import AssetScope, prefix_end
 
 __all__ = ["alias_hash", "attach", "declare", "held", "list_all", "page", "set_active", "sweep"]
@@ -67,24 +66,7 @@ def _joined(rows: Sequence[Any], references: Iterable[Any], aliases: Iterable[An
         referring[asset].append(AssetReference(dag, direction))
     for asset, alias in aliases:
         named[asset].append(alias)
-    return [_record(row, referring[row[0]], sorted(named[row[0]])) for row in rows]
-
-
-def _record(row: Sequence[Any], references: list[AssetReference], aliases: list[str]) -> AssetRecord:
-    number, name, uri, active, created, updated, at, writer, cause = row
-    return AssetRecord(
-        id=number,
-        name=name,
-        uri=uri,
-        active=bool(active),
-        created_at=from_micros(created),
-        updated_at=from_micros(updated),
-        references=tuple(references),
-        aliases=tuple(aliases),
-        deactivated_at=None if at is None else from_micros(at),
-        deactivated_by=None if writer is None else Writer.decode(writer),
-        cause=cause,
-    )
+    return [asset_record(row, referring[row[0]], sorted(named[row[0]])) for row in rows]
 
 
 def held(call: calls.HeldKeys, _: Environment) -> Operation[calls.Held]:
