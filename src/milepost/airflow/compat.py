@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = [
     "has_a_past",
     "identity",
     "is_incarnation",
+    "native_retention",
     "plainly_configured",
     "state_after",
     "takes_default_args",
@@ -267,6 +269,12 @@ def dag_is_active(model: Any) -> Any:
         model: Airflow's model of a DAG.
     """
     return ~model.is_stale if hasattr(model, "is_stale") else model.is_active
+
+
+def native_retention() -> timedelta | None:
+    """Return how long Airflow 3.3's own store keeps a key that says nothing of it; `None`: for good."""
+    days = int(configured("state_store", "default_retention_days") or 0)
+    return timedelta(days=days) if days else None
 
 
 def alias_rows(session: Any) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""What Airflow's metadata database says of runs, DAGs and the assets that they refer to. Nothing is written there.
+"""What Airflow's metadata database says of runs, DAGs and the assets that they refer to.
 
 The references of a DAG are those of its serialized form, which Airflow keeps while a file cannot be parsed: the tables of
 references have no inlets before 3.1, and lose what a DAG refers to as soon as its file is out of sight.
@@ -44,7 +44,7 @@ class DagState:
 
 @contextmanager
 def reading() -> Iterator[Records]:
-    """Give what reads Airflow's metadata database, in one transaction.
+    """Give what reads Airflow's metadata database, in one transaction; what is written with its session is kept at the end.
 
     Raises:
         MissingDependencyError: Airflow is not installed here.
@@ -96,10 +96,13 @@ class Records:
 
     Args:
         session: A session of Airflow's.
+
+    Attributes:
+        session: It.
     """
 
     def __init__(self, session: Any) -> None:
-        self._session = session
+        self.session = session
 
     def runs_there(self, runs: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return those of some runs (DAG and run) that there are."""
@@ -112,7 +115,7 @@ class Records:
         for dag_id, run_ids in by_dag.items():
             for start in range(0, len(run_ids), _SOME):
                 some = run_ids[start : start + _SOME]
-                query = self._session.query(DagRun.run_id).filter(DagRun.dag_id == dag_id, DagRun.run_id.in_(some))
+                query = self.session.query(DagRun.run_id).filter(DagRun.dag_id == dag_id, DagRun.run_id.in_(some))
                 found.update((dag_id, run_id) for (run_id,) in query)
         return found
 
@@ -123,7 +126,7 @@ class Records:
         columns = (DagModel.dag_id, compat.dag_is_active(DagModel), DagModel.has_import_errors, DagModel.last_parsed_time)
         return {
             dag_id: DagState(bool(active), bool(broken), parsed_at)
-            for dag_id, active, broken, parsed_at in self._session.query(*columns)
+            for dag_id, active, broken, parsed_at in self.session.query(*columns)
         }
 
     def references(self, dag_id: str) -> set[Reference] | None:
@@ -134,12 +137,12 @@ class Records:
         """
         from airflow.models.serialized_dag import SerializedDagModel
 
-        row = SerializedDagModel.get(dag_id, session=self._session)
+        row = SerializedDagModel.get(dag_id, session=self.session)
         return None if row is None else references(row.data)
 
     def aliases(self) -> list[tuple[str, AssetScope]]:
         """Return the assets that aliases stand for, each with the name of the alias."""
-        return [(alias, AssetScope(name=name, uri=uri)) for alias, name, uri in compat.alias_rows(self._session)]
+        return [(alias, AssetScope(name=name, uri=uri)) for alias, name, uri in compat.alias_rows(self.session)]
 
 
 # -- the serialized form of a DAG -----------------------------------------------------------------------------------------

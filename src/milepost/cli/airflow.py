@@ -12,6 +12,7 @@ from milepost import Store
 from milepost.cli.common import AsJson, Url, fail, open_store, plain, say, show, table
 
 if TYPE_CHECKING:
+    from milepost.airflow.moving import MoveReport
     from milepost.airflow.sync import SyncReport
 
 __all__ = ["app"]
@@ -65,6 +66,72 @@ def sync(
         _print(report)
     for dag_id, reason in report.left.items():
         fail(f"left as it is: {dag_id}: {reason}")
+
+
+_Skip = Annotated[bool, typer.Option("--skip", help="Leave behind what cannot be moved.")]
+_Force = Annotated[bool, typer.Option("--force", help="Write over keys that have another value on the other side.")]
+_Dag = Annotated[str | None, typer.Option("--dag", metavar="DAG", help="Only task state of this DAG; no asset state.")]
+
+
+@app.command("import")
+def import_(
+    dag: _Dag = None,
+    dry_run: DryRun = False,
+    force: _Force = False,
+    skip: _Skip = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the state in Airflow's own tables (3.3 and later) into the store, and compare. The tables stay as they are.
+
+    Example: milepost airflow import --dry-run
+    """
+    from milepost.airflow import moving
+
+    with _open(url, create=not dry_run) as store:
+        report = moving.import_(store, dag_id=dag, dry_run=dry_run, force=force, skip=skip)
+    _tell(report, as_json)
+
+
+@app.command("export")
+def export(
+    dag: _Dag = None,
+    dry_run: DryRun = False,
+    force: _Force = False,
+    skip: _Skip = False,
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the state in the store into Airflow's own tables (3.3 and later), and compare. The store stays as it is.
+
+    Example: milepost airflow export --dag nightly
+    """
+    from milepost.airflow import moving
+
+    with _open(url) as store:
+        report = moving.export(store, dag_id=dag, dry_run=dry_run, force=force, skip=skip)
+    _tell(report, as_json)
+
+
+def _tell(report: MoveReport, as_json: bool) -> None:
+    if as_json:
+        show(report)
+    else:
+        say("would copy:" if report.dry_run else "copied, and found again on the other side:")
+        rows = (
+            (report.task_keys, "keys of task instances"),
+            (report.asset_keys, "keys of assets"),
+            (len(report.replaced), "of them over another value"),
+            (report.same, "keys that were there already"),
+            (report.expired, "keys whose time has passed stay behind"),
+        )
+        table(("COUNT", "WHAT"), rows)
+        if report.sha256:
+            say(f"sha256 {report.sha256}")
+    for name, reason in list(report.left.items())[:_FIRST]:
+        fail(f"left behind: {name}: {reason}")
+    if len(report.left) > _FIRST:
+        fail(f"… and {len(report.left) - _FIRST} more")
 
 
 def _print(report: SyncReport) -> None:

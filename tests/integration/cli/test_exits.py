@@ -39,6 +39,7 @@ COMMANDS = [
     ("state-store", "cleanup-task-store"), ("db",), ("db", "upgrade"), ("db", "verify"), ("db", "stats"), ("config",),
     ("config", "show"), ("doctor",), ("export",), ("import",), ("serve",), ("watch",), ("tokens",), ("tokens", "create"),
     ("tokens", "list"), ("tokens", "revoke"), ("airflow",), ("airflow", "sync"),
+    ("airflow", "import"), ("airflow", "export"),
 ]  # fmt: skip
 
 
