@@ -116,6 +116,9 @@ class LazyStore:
 
         return call
 
+    def _clear_backend_only(self) -> None:
+        """Nothing: Airflow 3.3 calls it at a success where a worker-side backend of its own is configured."""
+
     def __repr__(self) -> str:
         return repr(self._store()) if self._attempt.is_open else f"<{self._name}, not used yet>"
 

@@ -25,7 +25,9 @@ __all__ = [
     "dag_is_active",
     "has_a_past",
     "identity",
+    "in_process",
     "is_incarnation",
+    "native_asset_accessors",
     "native_retention",
     "plainly_configured",
     "state_after",
@@ -97,7 +99,7 @@ def identity(task_instance: Any, task: Any, context: Any) -> Identity:
     # A worker of Airflow 3 does not see the number of the run. It starts anew when it is cleared.
     clears = run.clear_number or 0
     incarnation = f"{_instant(run.run_after)} {clears} {_instant(run.start_date)}"
-    return Identity(scope, attempt, incarnation, clears, max_tries, _in_process(), mapped)
+    return Identity(scope, attempt, incarnation, clears, max_tries, in_process(), mapped)
 
 
 def has_a_past(task_instance: Any, task: Any) -> bool:
@@ -119,7 +121,7 @@ def _instant(moment: Any) -> str:
     return "-" if moment is None else moment.isoformat()
 
 
-def _in_process() -> bool:
+def in_process() -> bool:
     """Tell whether Airflow 3 runs the task without a supervisor, as ``dag.test()`` and ``tasks test`` do."""
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     return type(getattr(runner, "SUPERVISOR_COMMS", None)).__name__ == "InProcessSupervisorComms"
@@ -269,6 +271,15 @@ def dag_is_active(model: Any) -> Any:
         model: Airflow's model of a DAG.
     """
     return ~model.is_stale if hasattr(model, "is_stale") else model.is_active
+
+
+def native_asset_accessors(stores: Any) -> list[Any]:
+    """Return the accessors behind Airflow 3.3's own ``asset_state_store`` of a task.
+
+    Args:
+        stores: What stands in the context.
+    """
+    return [one for name in ("_by_name", "_by_uri") for one in getattr(stores, name, {}).values()]
 
 
 def native_retention() -> timedelta | None:

@@ -14,7 +14,7 @@ from milepost.errors import MilepostError, StoreError, StoreUnreachableError
 from milepost.instances import Instances
 from milepost.scopes import TaskScope
 
-__all__ = ["Opened"]
+__all__ = ["Opened", "within"]
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Opened:
             watched.used = False
             return instances, watched, opened
 
-        instances, watched, opened = _within(settings.open_timeout, connect_and_open)
+        instances, watched, opened = within(settings.open_timeout, connect_and_open)
         found = cls(scope, identity.attempt, opened)
         found._instances, found._watched, found._incarnation = instances, watched, identity.incarnation
         return found
@@ -134,7 +134,7 @@ def _options(task: Any, mapped: Mapping[str, Any] | None) -> tuple[TaskOptions, 
     return options, item, item_name(item)
 
 
-def _within(seconds: float, work: Callable[[], T]) -> T:
+def within(seconds: float, work: Callable[[], T]) -> T:
     """Return what ``work`` returns, unless that takes too long: a task that does without the stores is not kept waiting.
 
     Raises:

@@ -23,6 +23,7 @@ PLUGIN_OPTIONS: dict[str, Option] = {
         Option("secret", None, as_text, "the worker secret of the server at url", secret=True),
         Option("open_timeout", 3, as_number(1), "seconds that a task start waits for the store, once"),
         Option("keep_test_state", False, as_flag, "use the real store in dag.test() and tasks test, too"),
+        Option("take_over", False, as_flag, "on Airflow 3.3 and later, let the longer names be Milepost's stores, too"),
         Option("durable_operators", True, as_flag, "let the operators of providers keep their jobs over retries"),
     )
 }
@@ -37,6 +38,7 @@ class AirflowSettings:
         secret: The worker secret of the server at ``url``.
         open_timeout: Seconds that a task start waits for the store.
         keep_test_state: Whether tests use the real store.
+        take_over: Whether the longer names are Milepost's on Airflow 3.3 and later.
         durable_operators: Whether operators of providers keep their jobs.
     """
 
@@ -44,6 +46,7 @@ class AirflowSettings:
     secret: str | None = field(repr=False)
     open_timeout: int
     keep_test_state: bool
+    take_over: bool
     durable_operators: bool
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from milepost.airflow import compat
-from milepost.airflow.attempt import Attempt
+from milepost.airflow.attempt import Attempt, LazyStore
 
 __all__ = ["wrap"]
 
@@ -57,9 +57,14 @@ class _State:
 
     def run(self, entered: str, method: Callable[..., Any], context: Any, args: Any, kwargs: Any) -> Any:
         attempt = Attempt(self.task_instance, self.task, context)
+        native = [name for name in attempt.stores if name in context and type(context[name]) is not LazyStore]
         for name, store in attempt.stores.items():
             if name not in context:
                 context[name] = store
+        if native:  # Airflow 3.3 and later
+            from milepost.airflow.beside import stand_beside
+
+            stand_beside(attempt, self.task_instance, context, native)
         # Something may be left of an earlier process: an attempt that still runs, keys to drop, values that are staged.
         if entered == "resume_execution" or compat.has_a_past(self.task_instance, self.task):
             attempt.open()

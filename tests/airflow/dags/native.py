@@ -29,3 +29,16 @@ with DAG("native", start_date=START, schedule=None) as native:
         task_state_store.set("number", number)
 
     fill() >> each.expand(number=[1, 2])
+
+with DAG("beside", start_date=START, schedule=None) as beside:
+
+    @task(outlets=[KEPT])
+    def looks(task_store=None, asset_store=None, task_state_store=None, asset_state_store=None):
+        """Store in Milepost's stores, and look for it under the longer names."""
+        task_store.set("job", "j-1")
+        asset_store.set("moved", 7)
+        found = [task_state_store.get("job"), task_state_store.get("none", 0), asset_state_store.get("moved", "absent")]
+        task_state_store.set("own", 1)
+        task_store.set("found", [*found, task_state_store.get("own"), "own" in task_store])
+
+    looks()
