@@ -29,12 +29,12 @@ def acknowledged(child: Child, lines: int, delay: float) -> int | None:
 def test_s14_a_set_that_returned_survives_kill_9(start: Callable[..., Child], tmp_path: Path) -> None:
     """S-14: after SIGKILL a new process reads the last acknowledged value, or at most the one after it."""
     rng = random.Random(14)
-    for repeat in range(50):
-        path = tmp_path / f"{repeat}.db"
-        last = acknowledged(start("ledger", path, "s14"), rng.randrange(1, 190), rng.random() * 0.003)
-        assert last is not None
-        (seen,) = results("peek", path, "n")
-        assert last <= int(seen) <= last + 1, f"repeat {repeat}: {last} was acknowledged and {seen} is there"
+    paths = [tmp_path / f"{repeat}.db" for repeat in range(50)]
+    last = [acknowledged(start("ledger", path, "s14"), rng.randrange(1, 190), rng.random() * 0.003) for path in paths]
+    seen = [int(number) for number in results("peek", "n", *paths)]
+    for repeat, (said, there) in enumerate(zip(last, seen, strict=True)):
+        assert said is not None
+        assert said <= there <= said + 1, f"repeat {repeat}: {said} was acknowledged and {there} is there"
 
 
 def model(steps: int) -> dict[str, Any]:

@@ -370,7 +370,7 @@ def check(machine: type[StoreMachine], examples: int, steps: int) -> None:
 def test_a_store_does_what_the_model_does(kind: str, style: str) -> None:
     """Any sequence of calls gives the same answers, errors and state as an independent model, on every embedded store."""
     machine = type("Machine", (StoreMachine,), {"kind": kind, "style": style})
-    check(machine, 120 if style == "sync" else 40, 60)
+    check(machine, 80 if style == "sync" else 25, 60)
 
 
 @pytest.mark.parametrize("style", ["sync", "async"])

@@ -32,9 +32,8 @@ def texts_in(folder: Path) -> tuple[set[str], list[re.Pattern[str]]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 constants.add(node.value)
             elif isinstance(node, ast.JoinedStr) and len(node.values) == 2:
-                first, second = node.values
-                if isinstance(first, ast.FormattedValue) and isinstance(second, ast.Constant):
-                    patterns.append(re.compile(rf"[a-z_]+{re.escape(str(second.value))}"))
+                parts = [re.escape(str(part.value)) if isinstance(part, ast.Constant) else "[a-z_]+" for part in node.values]
+                patterns.append(re.compile("".join(parts)))
     return constants, patterns
 
 
@@ -73,11 +72,12 @@ def test_every_call_has_an_operation() -> None:
     assert OPERATIONS.keys() == classes - {calls.Call}
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    """The database that `connect` makes."""
-    connect(f"sqlite:///{tmp_path / 'fresh.db'}").close()
-    connection = sqlite3.connect(tmp_path / "fresh.db")
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    """The database that `connect` makes; tests only look at it."""
+    path = tmp_path_factory.mktemp("schema") / "fresh.db"
+    connect(f"sqlite:///{path}").close()
+    connection = sqlite3.connect(path)
     yield connection
     connection.close()
 
