@@ -308,24 +308,31 @@ class Instances:
 
     # -- clear and restore ----------------------------------------------------------------------------------------
 
-    def clear(self, scope: TaskScope, *, keep: bool | None = None) -> None:
+    def clear(self, scope: TaskScope, *, keep: bool | None = None, attempt: int | None = None) -> None:
         """Start an instance over: its attempts become stale, its keys are archived for ``archive_days``.
 
         Args:
             scope: The task instance.
             keep: `True` keeps the keys; `None`: as the task's options or the configuration say (``on_clear``).
+            attempt: The attempt that a host's scheduler ended because a person cleared it there. If it is no longer the
+                current one, nothing is cleared. `None`: whichever there is.
 
         Raises:
             InstanceNotFoundError: The instance is not recorded.
+            StaleAttemptError: ``attempt`` is not the current one.
         """
-        self._metastore.call(self._clear(scope, keep))
+        self._metastore.call(self._clear(scope, keep, attempt))
 
-    async def aclear(self, scope: TaskScope, *, keep: bool | None = None) -> None:
+    async def aclear(self, scope: TaskScope, *, keep: bool | None = None, attempt: int | None = None) -> None:
         """As `clear`."""
-        await self._metastore.acall(self._clear(scope, keep))
+        await self._metastore.acall(self._clear(scope, keep, attempt))
 
-    def _clear(self, scope: TaskScope, keep: bool | None) -> calls.ClearInstances:
-        return calls.ClearInstances(check_scope(scope).dag_id, scope.run_id, scope, _keep(keep), self._writer)
+    def _clear(self, scope: TaskScope, keep: bool | None, attempt: int | None) -> calls.ClearInstances:
+        check_scope(scope)
+        writer = self._writer
+        if attempt is not None:
+            writer = Writer.of_task(scope, check_attempt(attempt)).encode(scope)
+        return calls.ClearInstances(scope.dag_id, scope.run_id, scope, _keep(keep), writer, attempt)
 
     def clear_run(self, dag_id: str, run_id: str, *, keep: bool | None = None) -> int:
         """Start all instances of a run over, as `clear` does, in one transaction.

@@ -449,6 +449,18 @@ def test_a_clear_by_the_host_keeps_where_the_task_says_so(store: Any) -> None:
     assert store.instances.open(SCOPE, 2, max_tries=1, options=keep)["task_store"].get("job") == "j-1"
 
 
+def test_a_clear_of_one_attempt_leaves_a_later_one_alone(store: Any) -> None:
+    """An attempt that a host cleared while it ran is started over, unless there is a later one by then."""
+    store.instances.open(SCOPE, 1)["task_store"].set("job", "j-1")
+    store.instances.clear(SCOPE, attempt=1)
+    second = store.instances.open(SCOPE, 2)["task_store"]
+    assert second.keys() == []
+    second.set("job", "j-2")
+    with pytest.raises(StaleAttemptError):
+        store.instances.clear(SCOPE, attempt=1)
+    assert second.get("job") == "j-2"
+
+
 def test_a_clear_here_and_in_the_host_is_one_clear(store: Any) -> None:
     """What was restored after a clear in Milepost is not cleared again when the host reports the same clear."""
     store.instances.open(SCOPE, 1, max_tries=0)["task_store"].set("job", "j-1")

@@ -67,6 +67,11 @@ class Attempt:
         if self._opened is not None:
             self._opened.end(state, error)
 
+    def clear(self) -> None:
+        """Start the instance over, as a person cleared it in Airflow; nothing, if the attempt was never opened."""
+        if self._opened is not None:
+            self._opened.clear()
+
 
 class LazyStore:
     """Stands in the context for a store, and passes everything on to it. `isinstance` takes it for the store.

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Identity",
     "alias_rows",
+    "cleared_in_run",
     "configured",
     "dag_is_active",
     "has_a_past",
     "identity",
     "in_process",
     "is_incarnation",
+    "leave_if_superseded",
     "native_asset_accessors",
     "native_retention",
     "plainly_configured",
@@ -185,6 +187,57 @@ def state_after(error: BaseException, task_instance: Any, task: Any) -> Instance
     else:
         again = bool(task.retries) and task_instance.try_number <= task_instance.max_tries
     return "up_for_retry" if again else "failed"
+
+
+def cleared_in_run(error: BaseException, task_instance: Any) -> bool:
+    """Tell whether Airflow ends a task because a person cleared it.
+
+    Only Airflow 2 is asked: it grants no more tries then. Airflow 3 does, and the next attempt notices.
+
+    Args:
+        error: What the task raised.
+        task_instance: Airflow's.
+    """
+    return type(error).__name__ == "AirflowTaskTerminated" and _recorded(task_instance)[0] == "restarting"
+
+
+def leave_if_superseded(error: BaseException, task_instance: Any) -> None:
+    """End this process if its attempt is stale and Airflow, too, has begun another one.
+
+    Airflow 2 would record the failure of this attempt for that other one, and end it. Airflow 3 refuses what this one says.
+
+    Args:
+        error: What the task raised.
+        task_instance: Airflow's.
+    """
+    if type(error).__name__ != "StaleAttemptError":
+        return
+    _, job = _recorded(task_instance)
+    if job is None or str(job) == str(task_instance.job_id):
+        return
+    _log.error("%s; this process ends, and Airflow hears nothing of it", error, extra={"action": "airflow_superseded"})
+    logging.shutdown()
+    os._exit(1)
+
+
+def _recorded(task_instance: Any) -> tuple[str | None, int | None]:
+    """Return what Airflow 2 has on record of a task instance: its state, and the job that runs it; `None` elsewhere."""
+    if _from_server(task_instance) is not None or task_instance.job_id is None:
+        return None, None
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    same = {name: getattr(task_instance, name) for name in ("dag_id", "run_id", "task_id", "map_index")}
+    try:
+        with create_session() as session:
+            state, job = session.query(TaskInstance.state, TaskInstance.job_id).filter_by(**same).one()
+    except Exception as error:  # noqa: BLE001 - the task ends anyhow, and it is its own error that counts
+        _log.warning(
+            "Airflow's record of %s cannot be read (%s: %s)",
+            task_instance.task_id, type(error).__name__, error, extra={"action": "airflow_record_unknown"},
+        )  # fmt: skip
+        return None, None
+    return state, job
 
 
 def takes_default_args(init: Callable[..., None]) -> Callable[..., None]:

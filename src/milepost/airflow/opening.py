@@ -117,6 +117,15 @@ class Opened:
                 "the end of %s (%s) cannot be recorded: %s", self.scope, state, failure, extra={"action": "airflow_end_lost"}
             )
 
+    def clear(self) -> None:
+        """Start the instance over, as a person cleared it in Airflow while this attempt ran."""
+        if self._instances is None:
+            return
+        try:
+            self._instances.clear(self.scope, attempt=self.number)
+        except MilepostError as failure:
+            _log.warning("a clear of %s cannot be recorded: %s", self.scope, failure, extra={"action": "airflow_clear_lost"})
+
 
 def _options(task: Any, mapped: Mapping[str, Any] | None) -> tuple[TaskOptions, Mapping[str, Any] | None, str | None]:
     """Return the options of a task, what identifies its mapped item, and a name of that for people."""

@@ -73,5 +73,8 @@ class _State:
             attempt.end("success")
         except BaseException as error:
             attempt.end(compat.state_after(error, self.task_instance, self.task), error)
+            if compat.cleared_in_run(error, self.task_instance):
+                attempt.clear()
+            compat.leave_if_superseded(error, self.task_instance)
             raise
         return result

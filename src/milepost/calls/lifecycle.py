@@ -159,9 +159,12 @@ class Cleared(NamedTuple):
 class ClearInstances(Call[Cleared]):
     """Start over: archive or keep the keys and raise the fence, of one instance or of a whole run.
 
+    With ``attempt``, only while that is the current attempt of the instance.
+
     Raises:
         InstanceNotFoundError: No such instance.
         RunNotFoundError: No such run.
+        StaleAttemptError: ``attempt`` is not the current one.
     """
 
     repeatable: ClassVar[bool] = False
@@ -171,6 +174,7 @@ class ClearInstances(Call[Cleared]):
     scope: TaskScope | None
     keep: bool | None
     writer: str
+    attempt: int | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -288,6 +288,8 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
         instance = yield from _load(call.scope)
         if instance is None:
             raise unknown(call.scope)
+        if call.attempt is not None:
+            yield from current(call.scope, call.attempt)
         run, targets = (
             instance.run,
             [(instance.id, call.scope.task_id, call.scope.map_index, instance.on_clear)],
