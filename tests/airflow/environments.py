@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["FOLDER", "RELEASES", "python_of"]
+__all__ = ["DEPLOYED", "FOLDER", "RELEASES", "python_of"]
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("MILEPOST_AIRFLOW_ENVIRONMENTS") or ROOT / ".airflow")
@@ -28,6 +28,9 @@ RELEASES = {
 }
 """The versions that are tested, and until when their dependencies may have been released."""
 
+DEPLOYED = ("2.11.2", "3.2.2")
+"""The versions of which there are deployments: with Celery over Redis, and PostgreSQL."""
+
 _LIVY = "apache-airflow-providers-apache-livy==4.6.4"
 """A provider of today, whose operator asks for `ResumableJobMixin`. It needs Airflow 2.11."""
 _LIVY_UNTIL = "2026-11-01"
@@ -40,10 +43,11 @@ def python_of(version: str) -> Path:
 
 def _wanted(version: str) -> list[list[str]]:
     standard = [] if version.startswith("2.") else ["apache-airflow-providers-standard"]
-    steps = [["--exclude-newer", RELEASES[version], f"apache-airflow=={version}", *standard]]
+    extras = "[celery,postgres,redis]" if version in DEPLOYED else ""
+    steps = [["--exclude-newer", RELEASES[version], f"apache-airflow{extras}=={version}", *standard]]
     if tuple(map(int, version.split(".")[:2])) >= (2, 11):
         steps.append(["--exclude-newer", _LIVY_UNTIL, f"apache-airflow=={version}", _LIVY])
-    steps.append(["--editable", str(ROOT)])
+    steps.append(["--editable", f"{ROOT}[postgres]" if version in DEPLOYED else str(ROOT)])
     return steps
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-__all__ = ["PrivateBouncer", "PrivateMysql", "PrivatePostgres", "free_port"]
+__all__ = ["PrivateBouncer", "PrivateMysql", "PrivatePostgres", "PrivateRedis", "free_port"]
 
 _DEADLINE = 60.0
 
@@ -206,4 +206,29 @@ class PrivateBouncer(_Private):
         with contextlib.suppress(psycopg.Error):
             psycopg.connect(self._probe, connect_timeout=5).close()
             return True
+        return False
+
+
+class PrivateRedis(_Private):
+    """A Redis server that keeps nothing on disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+
+    @staticmethod
+    def programs() -> str | None:
+        """Return the server's program, or `None`."""
+        return shutil.which("redis-server")
+
+    def _command(self) -> list[str]:
+        return [
+            str(self.programs()), "--bind", "127.0.0.1", "--port", str(self.port),
+            "--save", "", "--appendonly", "no", "--dir", str(self.folder),
+        ]  # fmt: skip
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16) == b"+PONG\r\n"
         return False
