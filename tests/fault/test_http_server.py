@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from milepost import OutcomeUnknownError, Store, StoreUnreachableError, TaskScope, connect
+from tests.support.nginx import nginx
 from tests.support.private import PrivatePostgres, free_port
 from tests.support.serve_process import ServeProcess
 from tests.support.servers import wait_until
@@ -220,48 +221,25 @@ def test_logs_hold_no_secrets(serve: Serve) -> None:
     assert SECRET not in "".join(server.lines)
 
 
-NGINX = """
-daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr crit;
-events {{}}
-http {{
-    access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    client_max_body_size 200m;
-    server {{ listen 127.0.0.1:{port}; location /milepost/ {{ proxy_pass {url}/; }} }}
-}}
-"""
-
-
 def test_behind_nginx(serve: Serve, tmp_path: Path, require: Any) -> None:
     """S-04, S-05: behind nginx, below a path, all keys arrive as they are; a server that is down is waited for."""
     require("nginx")
     server = serve()
-    port = free_port()
-    (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, port=port, url=server.url))
-    proxy = subprocess.Popen(["nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")], stderr=subprocess.DEVNULL)
-    try:
-
-        def answers() -> bool:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-                return True
-            return False
-
-        wait_until(answers, "nginx does not answer")
-        with connect(f"http://127.0.0.1:{port}/milepost", secret=SECRET) as store:
-            task = store.task_store(SCOPE)
-            keys = ["a/b", "a//b", "..", "a%2Fb", "d#x", "d?x=1", "é", "\n"]
-            for number, key in enumerate(keys):
-                task.set(key, number)
-            task.set("large", "x" * 60_000)
-            assert task.get_many(keys) == {key: number for number, key in enumerate(keys)}
-            server.end()
-            threading.Timer(0.3, server.start).start()
-            task.set("k", "after")
-            assert task.get("k") == "after"
-            wait_until(lambda: server.process and server.process.poll() is None, "the server has not come back")
-    finally:
-        proxy.terminate()
-        proxy.wait(60)
+    with (
+        nginx(tmp_path, server.url) as port,
+        connect(f"http://127.0.0.1:{port}/milepost", secret=SECRET) as store,
+    ):
+        task = store.task_store(SCOPE)
+        keys = ["a/b", "a//b", "..", "a%2Fb", "d#x", "d?x=1", "é", "\n"]
+        for number, key in enumerate(keys):
+            task.set(key, number)
+        task.set("large", "x" * 60_000)
+        assert task.get_many(keys) == {key: number for number, key in enumerate(keys)}
+        server.end()
+        threading.Timer(0.3, server.start).start()
+        task.set("k", "after")
+        assert task.get("k") == "after"
+        wait_until(lambda: server.process and server.process.poll() is None, "the server has not come back")
 
 
 @pytest.mark.parametrize(

@@ -42,8 +42,8 @@ class Served:
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         number, _, path = scope["path"][1:].partition("/")
-        scope["path"] = scope["raw_path"] = f"/{path}"
-        scope["raw_path"] = scope["path"].encode()
+        raw = scope["raw_path"][1:].partition(b"/")[2]
+        scope |= {"path": f"/{path}", "raw_path": b"/" + raw}
         await self._apps[number](scope, receive, send)
 
     def add(self, store: Store, **settings: Any) -> str:

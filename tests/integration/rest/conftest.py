@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import itertools
 import json
@@ -15,7 +16,7 @@ import pytest
 from milepost import Asset, AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor, connect
 from tests.support.serve_process import ServeProcess
 
-__all__ = ["Answer", "Ask", "Site", "path_of"]
+__all__ = ["Answer", "Ask", "Door", "Site", "path_of"]
 
 
 class Answer(NamedTuple):
@@ -30,25 +31,20 @@ class Answer(NamedTuple):
 Ask = Callable[..., Answer]
 
 
-class Site:
-    """A server, and its store opened beside it.
+class Door:
+    """Makes requests of the REST API of a store.
 
     Args:
-        folder: Where all of it is.
+        store: The store.
+        port: Where it is served, on loopback.
+        prefix: What stands before ``/api/v2``.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store_url = f"sqlite:///{folder}/store.db"
-        self.store = connect(self.store_url, synchronous="normal")
-        self.tokens = {role: self.store.tokens.create(role, role=role).token for role in ("viewer", "editor", "admin")}
-        self.server = ServeProcess(self.store_url, folder)
-        self.numbers = itertools.count(1)
-
-    @property
-    def url(self) -> str:
-        """Where it is served."""
-        return self.server.url
+    def __init__(self, store: Store, port: int, prefix: str = "") -> None:
+        self.store = store
+        self.port = port
+        self.prefix = prefix
+        self.tokens = {role: store.tokens.create(role, role=role).token for role in ("viewer", "editor", "admin")}
 
     def ask(self, method: str, path: str, body: Any = None, *, token: str | None = "editor", **headers: str) -> Answer:
         """Make a request.
@@ -60,15 +56,16 @@ class Site:
             token: A role, or a token; `None`: none.
             **headers: Headers, with ``_`` for ``-``.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             sent["Authorization"] = f"Bearer {self.tokens.get(token, token)}"
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            connection.request(method, f"/api/v2{path}", data, sent)
+            connection.request(method, f"{self.prefix}/api/v2{path}", data, sent)
             response = connection.getresponse()
-            text = response.read().decode()
+            raw = response.read()
+            text = (gzip.decompress(raw) if response.headers.get("content-encoding") == "gzip" else raw).decode()
             return Answer(
                 response.status,
                 json.loads(text) if text else None,
@@ -77,6 +74,27 @@ class Site:
             )
         finally:
             connection.close()
+
+
+class Site(Door):
+    """A server, and its store opened beside it.
+
+    Args:
+        folder: Where all of it is.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store_url = f"sqlite:///{folder}/store.db"
+        store = connect(self.store_url, synchronous="normal")
+        self.server = ServeProcess(self.store_url, folder)
+        self.numbers = itertools.count(1)
+        super().__init__(store, self.server.port)
+
+    @property
+    def url(self) -> str:
+        """Where it is served."""
+        return self.server.url
 
     def close(self) -> None:
         """End it."""

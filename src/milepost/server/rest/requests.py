@@ -162,7 +162,7 @@ class Condition(NamedTuple):
         return bool(self.versions) or self.present is not None
 
 
-_TAG: Final = re.compile(r'(W/)?"([\x21\x23-\x7e]*)"')
+_TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e]*)"')
 
 
 def condition(request: Request) -> Condition:
@@ -187,8 +187,8 @@ def condition(request: Request) -> Condition:
     found = [_TAG.fullmatch(part) for part in parts]
     if not all(found):
         raise InvalidValueError('If-Match must be * or entity tags, as in "0123456789abcdef"')
-    # A weak tag never matches, so it stands for a version that no write has.
-    return Condition(tuple("-" if one[1] else check_text(one[2] or "-", "If-Match", MAX_ID_CHARS) for one in found if one))
+    # Proxies that compress make tags weak. A version is that of the value, whatever was done to its bytes on the way.
+    return Condition(tuple(check_text(one[1] or "-", "If-Match", MAX_ID_CHARS) for one in found if one))
 
 
 def refuse_condition(request: Request) -> None:
