@@ -189,6 +189,10 @@ class Engine(AsyncNetworkEngine):
         """Return what nobody asks for."""
         return 0, 0.0
 
+    def settled(self, connection: Any) -> int:
+        """Return what nobody asks for."""
+        return 0
+
     def end(self, connection: Any, session: Session) -> Drive[bool]:
         """Do nothing: here a session ends with its connection."""
         yield from ()
