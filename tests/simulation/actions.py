@@ -205,6 +205,39 @@ def clear_keys(client: Client, draw: random.Random) -> Act:
     )
 
 
+@action(8)
+def edit(client: Client, draw: random.Random) -> Act:
+    handle, accessor = draw.choice(client.people)
+    key, value = draw.choice(KEYS), draw.randrange(1000)
+    known = client.world.version_of(handle, key)
+    expected = draw.choice([None, None, known, known, "bygone"])
+    present, keep = draw.choice([None, None, True, False]), draw.random() < 0.5
+    item = Item(key, str(value), PLAIN, f"{draw.getrandbits(96):024x}")
+    call = calls.Edit(accessor._handle, item, keep_expiry=keep, expected=expected, present=present)
+    return Act(
+        f"edit {key}={value} over {expected} present={present} keep={keep} of {_name(handle)}",
+        lambda: client.store.metastore.acall(call),
+        lambda model: model.edit(handle, key, value, expected, present=present, keep=keep),
+        handle,
+        once=True,
+    )
+
+
+@action(4)
+def delete_if(client: Client, draw: random.Random) -> Act:
+    handle, accessor = draw.choice(client.people)
+    key = draw.choice(KEYS)
+    expected = draw.choice([client.world.version_of(handle, key)] * 3 + ["bygone"]) or "bygone"
+    call = calls.DeleteIf(accessor._handle, key, expected)
+    return Act(
+        f"delete {key} over {expected} of {_name(handle)}",
+        lambda: client.store.metastore.acall(call),
+        lambda model: model.delete_if(handle, key, expected),
+        handle,
+        once=True,
+    )
+
+
 def _asset_of(client: Client, draw: random.Random, *, staging: bool = False) -> tuple[Held, Any] | None:
     """Choose an accessor of the asset, for staging by an attempt."""
     some = [one for one in client.attempts[-6:] if isinstance(one[0].owner, str)]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from milepost import Asset, InstanceStateError, StaleAttemptError, TaskScope, VersionConflictError
+from milepost import Asset, InstanceStateError, NotFoundError, StaleAttemptError, TaskScope, VersionConflictError
 from tests.property import model
 from tests.property.model import Instance
 
@@ -120,6 +120,26 @@ class Model(model.Model):
             self._write(handle, key, value, "never")
         self._intent(handle, key, number, version)
         return number
+
+    def edit(self, handle: Any, key: str, value: int, expected: str | None, *, present: bool | None, keep: bool) -> None:
+        """Write as a person who says what is there; nothing is recorded."""
+        if not isinstance(handle.owner, str):
+            self._known(handle.owner)
+        row = self.live(handle).get(key)
+        if expected is not None and (row is None or row.version != expected):
+            raise VersionConflictError("another version")
+        if row is None and present is True:
+            raise NotFoundError("absent")
+        if row is not None and present is False:
+            raise VersionConflictError("there")
+        self._write(handle, key, value, None, keep=keep)
+
+    def delete_if(self, handle: Any, key: str, expected: str) -> None:
+        """Drop a key that has a version."""
+        row = self.live(handle).get(key)
+        if row is None or row.version != expected:
+            raise VersionConflictError("another version")
+        self.owner(handle).rows.pop(key)
 
     def advance(self, handle: Any, key: str, value: int) -> int:
         """Write a number that lies beyond the stored one; return what is stored then."""

@@ -44,7 +44,9 @@ class Blocking:
         self._real = real
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("instances", "runs"):
+        if name == "_handle":
+            return self._real._handle
+        if name in ("instances", "runs", "metastore"):
             return Blocking(getattr(self._real, name))
         method: Callable[..., Any] = self._real.__len__ if name == "alen" else getattr(self._real, name[1:])
 
