@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -25,13 +25,17 @@ class Served:
     def __init__(self) -> None:
         import uvicorn
 
+        from milepost.server.heads import BoundedHeads
+
         self._apps: dict[str, Any] = {}
         self._numbers = itertools.count()
         # The protocol is named so that asyncio turns Nagle's algorithm off.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
-        config = uvicorn.Config(self._app, lifespan="off", interface="asgi3", log_config=None, access_log=False)
+        config = uvicorn.Config(
+            self._app, lifespan="off", interface="asgi3", log_config=None, access_log=False, http=BoundedHeads
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name="test server")
         self._thread.start()
@@ -46,12 +50,12 @@ class Served:
         scope |= {"path": f"/{path}", "raw_path": b"/" + raw}
         await self._apps[number](scope, receive, send)
 
-    def add(self, store: Store, **settings: Any) -> str:
+    def add(self, store: Store, *, secrets: Sequence[str] = (SECRET,), **settings: Any) -> str:
         """Serve a store, which its owner closes; return the URL."""
         from milepost.server.app import create_app
 
         number = str(next(self._numbers))
-        self._apps[number] = create_app(store, load_server_settings(settings, {}), SECRET)
+        self._apps[number] = create_app(store, load_server_settings(settings, {}), secrets)
         return f"http://127.0.0.1:{self.port}/{number}"
 
     def close(self) -> None:

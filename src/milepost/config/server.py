@@ -9,7 +9,7 @@ from typing import Any
 from milepost.config.settings import Option, as_number, as_text
 from milepost.errors import ConfigurationError
 
-__all__ = ["SECRET_FILE", "SERVER_OPTIONS", "ServerSettings", "read_secret", "secret_in"]
+__all__ = ["SECRET_FILE", "SERVER_OPTIONS", "ServerSettings", "read_secret", "read_secrets", "secrets_in"]
 
 MIN_SECRET_CHARS = 16
 SECRET_FILE = "server-secret"  # noqa: S105  (a name)
@@ -39,7 +39,12 @@ SERVER_OPTIONS: dict[str, Option] = {
         Option("port", 8470, _port, "port to listen on; 0: any free one"),
         Option("workers", 1, as_number(1), "processes that share the port"),
         Option("secret", None, _secret, "the worker secret: it opens the whole store to those who start tasks", secret=True),
-        Option("secret_file", None, as_text, "file with the worker secret; on loopback one is made if neither is set"),
+        Option(
+            "secret_file",
+            None,
+            as_text,
+            "file with the worker secret, further lines: older ones; on loopback one is made if neither is set",
+        ),
         Option("token_seconds", 3600, as_number(10), "how long the token of an attempt lasts unless it is renewed"),
         Option("cleanup_interval", 3600, as_number(0), "seconds between collections; 0: none"),
         Option("max_request_bytes", 134_217_728, as_number(1024), "most bytes of a request"),
@@ -79,19 +84,29 @@ def read_secret(settings: ServerSettings) -> str | None:
     Raises:
         ConfigurationError: The file cannot be read or holds no secret.
     """
-    if settings.secret is not None or settings.secret_file is None:
-        return settings.secret
-    return secret_in(Path(settings.secret_file).expanduser())
+    return next(iter(read_secrets(settings)), None)
 
 
-def secret_in(path: Path) -> str:
-    """Return the worker secret in a file.
+def read_secrets(settings: ServerSettings) -> list[str]:
+    """Return the worker secret, as `read_secret`, and those before it that a server still accepts.
+
+    Raises:
+        ConfigurationError: As there.
+    """
+    if settings.secret is not None:
+        return [settings.secret]
+    return [] if settings.secret_file is None else secrets_in(Path(settings.secret_file).expanduser())
+
+
+def secrets_in(path: Path) -> list[str]:
+    """Return the worker secrets in a file, one in a line; the first is the one in use.
 
     Raises:
         ConfigurationError: It cannot be read or holds no secret.
     """
     try:
-        return _secret(path.read_text(encoding="utf-8"))
+        lines = path.read_text(encoding="utf-8").split("\n")
+        return [_secret(line) for line in lines if line.strip()] or [_secret("")]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"secret_file {str(path)!r} cannot be read: {error}") from error
     except ValueError as error:

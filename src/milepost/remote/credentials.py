@@ -41,7 +41,7 @@ def find_credential(host: str, token: str | None, secret: str | None) -> tuple[s
         path: Path = default_folder(os.environ) / SECRET_FILE
         if path.is_file():
             try:
-                given, source = path.read_text(encoding="utf-8").strip(), str(path)
+                given, source = path.read_text(encoding="utf-8").strip().partition("\n")[0], str(path)
             except OSError as error:
                 raise ConfigurationError(f"the worker secret {path} cannot be read: {error.strerror}") from error
     if not given:

@@ -23,7 +23,7 @@ from milepost.server.openapi import document
 from milepost.server.rest import create_rest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -36,15 +36,15 @@ _log = logging.getLogger("milepost.server")
 _READY_SECONDS = 5.0
 
 
-def create_app(store: Store, settings: ServerSettings, secret: str) -> ASGIApp:
+def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str]) -> ASGIApp:
     """Return the application that serves a store. It closes the store when it shuts down.
 
     Args:
         store: The store.
         settings: Limits and intervals.
-        secret: The worker secret.
+        secrets: The worker secret, then older ones that are still accepted.
     """
-    execution = Execution(store, WorkerAuth(secret, settings.token_seconds))
+    execution = Execution(store, WorkerAuth(secrets, settings.token_seconds))
     metrics = Metrics()
 
     async def ready(_: Request) -> Response:

@@ -7,9 +7,11 @@ instance, its fence and its assets, so that no later request has to look them up
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -85,13 +87,13 @@ class WorkerAuth:
     """Knows the worker secret, makes tokens and reads them.
 
     Args:
-        secret: The worker secret.
+        secrets: The worker secret, then older ones that are still accepted, with the tokens that were made with them.
         seconds: How long tokens last.
     """
 
-    def __init__(self, secret: str, seconds: int) -> None:
-        self._secret = hmac.digest(b"milepost worker secret", secret.encode(), "sha256")
-        self._key = hmac.digest(secret.encode(), b"milepost execution token 1", "sha256")
+    def __init__(self, secrets: Sequence[str], seconds: int) -> None:
+        self._secrets = [hmac.digest(b"milepost worker secret", one.encode(), "sha256") for one in secrets]
+        self._keys = [hmac.digest(one.encode(), b"milepost execution token 1", "sha256") for one in secrets]
         self.seconds = seconds
         self._read: OrderedDict[str, Claims] = OrderedDict()
 
@@ -105,7 +107,7 @@ class WorkerAuth:
         if claims is not None:
             return self._in_time(claims)
         given = hmac.digest(b"milepost worker secret", credential.encode(errors="replace"), "sha256")
-        if hmac.compare_digest(given, self._secret):
+        if any([hmac.compare_digest(given, one) for one in self._secrets]):  # noqa: C419  (all of them, always)
             return LAUNCHER
         claims = self._in_time(self._decode(credential))
         self._read[credential] = claims
@@ -120,31 +122,10 @@ class WorkerAuth:
         return claims
 
     def _decode(self, token: str) -> Claims:
-        try:
-            found = jwt.decode(
-                token,
-                self._key,
-                algorithms=["HS256"],
-                audience=_AUDIENCE,
-                options={"require": ["exp", "iat", "aud"], "verify_exp": False, "verify_iat": False},
-            )
-            scope, attempt, incarnation, inlets, outlets, aliases, results = found["attempt"]
-            instance_id, fence, assets = found.get("opened", (None, None, ()))
-            return Claims(
-                TaskScope(*scope),
-                attempt,
-                incarnation,
-                tuple(AssetScope(*one) for one in inlets),
-                tuple(AssetScope(*one) for one in outlets),
-                frozenset(aliases),
-                frozenset(results),
-                int(found["exp"]),
-                instance_id,
-                fence,
-                frozenset(assets),
-            )
-        except (jwt.PyJWTError, KeyError, TypeError, ValueError):
-            raise AuthenticationError("the credential is unknown to this server") from None
+        for key in self._keys:
+            with contextlib.suppress(jwt.InvalidSignatureError):
+                return _claims_in(token, key)
+        raise AuthenticationError("the credential is unknown to this server")
 
     def token(self, claims: Claims) -> tuple[str, int]:
         """Return a token, and how many seconds it lasts."""
@@ -165,7 +146,43 @@ class WorkerAuth:
         }
         if claims.instance_id is not None:
             payload["opened"] = [claims.instance_id, claims.fence, sorted(claims.assets)]
-        return jwt.encode(payload, self._key, algorithm="HS256"), self.seconds
+        return jwt.encode(payload, self._keys[0], algorithm="HS256"), self.seconds
+
+
+def _claims_in(token: str, key: bytes) -> Claims:
+    """Return what a token says.
+
+    Raises:
+        InvalidSignatureError: It was made with another key.
+        AuthenticationError: It is none.
+    """
+    try:
+        found = jwt.decode(
+            token,
+            key,
+            algorithms=["HS256"],
+            audience=_AUDIENCE,
+            options={"require": ["exp", "iat", "aud"], "verify_exp": False, "verify_iat": False},
+        )
+        scope, attempt, incarnation, inlets, outlets, aliases, results = found["attempt"]
+        instance_id, fence, assets = found.get("opened", (None, None, ()))
+        return Claims(
+            TaskScope(*scope),
+            attempt,
+            incarnation,
+            tuple(AssetScope(*one) for one in inlets),
+            tuple(AssetScope(*one) for one in outlets),
+            frozenset(aliases),
+            frozenset(results),
+            int(found["exp"]),
+            instance_id,
+            fence,
+            frozenset(assets),
+        )
+    except jwt.InvalidSignatureError:
+        raise
+    except (jwt.PyJWTError, KeyError, TypeError, ValueError):
+        raise AuthenticationError("the credential is unknown to this server") from None
 
 
 def _task(scope: TaskScope) -> list[Any]:

@@ -174,6 +174,8 @@ async def _body(receive: Receive) -> bytes:
     parts = [body]
     while message.get("more_body"):
         message = await receive()
+        if message["type"] == "http.disconnect":  # what came is not what was meant
+            return b""
         parts.append(message.get("body", b""))
     return b"".join(parts)
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from milepost.config import ServerSettings, default_folder, mask_url, read_secret
-from milepost.config.server import SECRET_FILE, secret_in
+from milepost.config import ServerSettings, default_folder, mask_url
+from milepost.config.server import SECRET_FILE, read_secrets, secrets_in
 from milepost.entry import Writer
 from milepost.errors import ConfigurationError
 from milepost.server import logs
 from milepost.server.app import create_app
+from milepost.server.heads import BoundedHeads
 from milepost.server.telemetry import set_up
 from milepost.store import connect
 
@@ -64,24 +65,25 @@ def own_secret(environment: dict[str, str] | None = None) -> str:
         raise ConfigurationError(
             f"the worker secret cannot be kept in {path}: {error.strerror}; set [server] secret"
         ) from error
-    return secret_in(path)
+    return secrets_in(path)[0]
 
 
-def _secret(settings: ServerSettings) -> str:
-    secret = read_secret(settings)
-    if secret is not None:
-        return secret
+def _secrets(settings: ServerSettings) -> list[str]:
+    """Return the worker secret, and older ones that are still accepted."""
+    secrets = read_secrets(settings)
+    if secrets:
+        return secrets
     if not is_loopback(settings.host):
         raise ConfigurationError(
             f"{settings.host} can be reached from other machines, so callers have to be told apart: set [server] secret or "
             "secret_file (MILEPOST__SERVER__SECRET_FILE), or listen on 127.0.0.1"
         )
-    return own_secret()
+    return [own_secret()]
 
 
-def _application(url: str, settings: ServerSettings, secret: str) -> ASGIApp:
+def _application(url: str, settings: ServerSettings, secrets: list[str]) -> ASGIApp:
     """Make the application, in the process that is to run it."""
-    app = create_app(connect(url, writer=Writer("api")), settings, secret)
+    app = create_app(connect(url, writer=Writer("api")), settings, secrets)
     telemetry = set_up(os.environ)
     return app if telemetry is None else telemetry.around(app)
 
@@ -98,14 +100,14 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
         ConfigurationError: The address needs a secret, or the store cannot be served.
         StoreError: The store cannot be opened.
     """
-    secret = _secret(settings)
+    accepted = _secrets(settings)
     if url.startswith("memory:"):
         raise ConfigurationError("memory:// lives in one process and ends with it; serve a file or a database")
     if url.startswith(("http:", "https:")):
         raise ConfigurationError(f"{mask_url(url)} is a server already; serve the store behind it")
     connect(url).close()  # so that what is wrong with it is said once, before there are processes
     config = uvicorn.Config(
-        functools.partial(_application, url, settings, secret),
+        functools.partial(_application, url, settings, accepted),
         factory=True,
         host=settings.host,
         port=settings.port,
@@ -117,6 +119,7 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
         proxy_headers=False,
         timeout_graceful_shutdown=settings.shutdown_seconds,
         backlog=2048,
+        http=BoundedHeads,
     )
     listening = _bind(settings)
     host, port = listening.getsockname()[:2]

@@ -216,7 +216,11 @@ def test_any_key_by_query(ask: Ask, task: TaskStoreAccessor, asset: AssetStoreAc
         assert owner.items() == [("other", 1)]
 
 
-@pytest.mark.parametrize("query", ["?key=", "?kye=k", "?key=k&key=l", "?map_index=0&map_index=1", "?all_map_indices=maybe"])
+@pytest.mark.parametrize(
+    "query",
+    ["?key=", "?kye=k", "?key", "?key=k&key=l", "?map_index=0&map_index=1", "?all_map_indices=maybe", "?key=%ff",
+     "?map_index=1_0", "?map_index=%2B1", "?map_index=-1+"],
+)  # fmt: skip
 def test_a_query_that_is_not_understood_deletes_nothing(ask: Ask, task: TaskStoreAccessor, query: str) -> None:
     """An empty, unknown or repeated parameter is refused: a mistyped one must not make a delete a clear."""
     task.set_many({"k": 1, "l": 2})

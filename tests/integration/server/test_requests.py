@@ -17,6 +17,7 @@ from milepost.calls import Handle, Item
 from milepost.errors import InvalidKeyError, InvalidValueError, UnsupportedTypeError
 from milepost.remote.problems import error_of, problem_of, status_of
 from milepost.remote.wire import CALLS, Reader, dump_call, dumps
+from milepost.server import heads
 from tests.integration.server.conftest import Ask
 from tests.support.serving import SECRET, Served
 
@@ -276,6 +277,61 @@ def test_a_request_that_does_not_arrive(behind: Store, served: Served) -> None:
     finally:
         for one in stuck:
             one.close()
+
+
+def answer_to(url: str, data: bytes, *, ends: bool = False) -> bytes:
+    """Send bytes, perhaps with nothing after them, and return what comes back until the server closes."""
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=30) as plain_socket:
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            plain_socket.sendall(data)
+            if ends:
+                plain_socket.shutdown(socket.SHUT_WR)
+            while part := plain_socket.recv(65_536):
+                got += part
+        return got
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET /health HTTP/1.1\r\nX: " + b"a" * 1_000_000,
+        b"GET /health HTTP/1.1\r\n" + b"X: a\r\n" * 200_000,
+        b"GET /" + b"a" * 1_000_000,
+        b"POST /0/execution/v1/call HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n0\r\n" + b"X: a\r\n" * 200_000,
+    ],
+    ids=["one header", "many headers", "a path", "after the body"],
+)
+def test_a_head_that_is_too_large(url: str, data: bytes) -> None:
+    """A head without an end, in whichever part, is 400 and the end of the connection before it fills the memory."""
+    got = answer_to(url, data)
+    assert got == b"" or got.endswith(b"has more than 65,536 bytes.")  # what was on its way may take the answer along
+
+
+def test_a_head_that_does_not_arrive(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that sends nothing, or stops in a head, is closed after its time, also after a request was answered."""
+    monkeypatch.setattr(heads, "SECONDS", 0.1)
+    for begun in (b"", b"GET /health HTTP/1.1\r\nHo"):
+        assert answer_to(url, begun) == b""
+    whole = f"GET {urlsplit(url).path}/health HTTP/1.1\r\n\r\n".encode()
+    assert answer_to(url, whole + b"GET /he").count(b"200 OK") == 1
+
+
+def test_a_client_that_goes_away_in_the_middle(url: str, behind: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """A request that ends in the middle of its body changes nothing, whatever the part of it means, and is no fault."""
+    behind.task_store(SCOPE).set("k", 1)
+    token = behind.tokens.create("editor", role="editor").token
+    run_id = SCOPE.run_id.replace(":", "%3A").replace("+", "%2B")
+    path = f"{urlsplit(url).path}/api/v2/dags/dag/dagRuns/{run_id}/taskInstances/task/state-store/k"
+    for line, credential, body in (
+        (f"PUT {path}", token, b'{"value": 2}'),
+        (f"POST {urlsplit(url).path}/execution/v1/call", SECRET, dumps(put("2"))),
+    ):
+        head = f"{line} HTTP/1.1\r\nAuthorization: Bearer {credential}\r\nContent-Length: {len(body) + 1}\r\n\r\n"
+        answer_to(url, head.encode() + body, ends=True)
+    assert behind.task_store(SCOPE).get("k") == 1
+    assert caplog.records == []
 
 
 def test_the_openapi_document_names_every_route_and_call(ask: Ask) -> None:

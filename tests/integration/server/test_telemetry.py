@@ -63,7 +63,7 @@ def test_a_span_and_a_duration_for_each_request(behind: Store, monkeypatch: pyte
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     telemetry = Telemetry(provider, MeterProvider([reader]), [lambda: ends.append("ended")])
-    app = telemetry.around(create_app(behind, load_server_settings({}, {}), SECRET))
+    app = telemetry.around(create_app(behind, load_server_settings({}, {}), [SECRET]))
     behind.task_store(SCOPE).set("a-private-key", "a private value")
     token = behind.tokens.create("viewer", role="viewer").token
     keys = f"/api/v2/dags/{SCOPE.dag_id}/dagRuns/run/taskInstances/task/state-store/a-private-key"

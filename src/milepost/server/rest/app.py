@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from milepost import __version__
@@ -15,7 +16,7 @@ from milepost.server.metrics import ROUTE
 from milepost.server.rest import asset_state, runs, task_state
 from milepost.server.rest.access import TokenAuth
 from milepost.server.rest.answers import problem, refusal
-from milepost.server.rest.paths import Below, Front
+from milepost.server.rest.paths import Below, Front, check_query
 
 if TYPE_CHECKING:
     from starlette.routing import Mount
@@ -39,6 +40,7 @@ def create_rest(store: Store) -> Mount:
             parameters.update(_parameters(app.openapi()))
         path = request.scope["route"].path_format
         request.scope[ROUTE].append(f"/api/v2{path}")
+        check_query(request.scope["query_string"])
         known = parameters[path, request.method.lower()]
         for name in request.query_params:
             if name not in known:
@@ -61,6 +63,7 @@ def create_rest(store: Store) -> Mount:
             MilepostError: _problem,
             RequestValidationError: _invalid,
             HTTPException: _http_problem,
+            ClientDisconnect: _gone,
             Exception: _unexpected,
         },
     )
@@ -101,6 +104,11 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     if error.status_code == 404 and request.scope["path"].endswith("/"):  # clients make that of the keys . and ..
         message += "; the keys . and .. go into ?key="
     return refusal(error.status_code, name, message, None, dict(error.headers or {}))
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    """Answer to a client that went away in the middle of its request, for the log; nobody reads it."""
+    return refusal(400, "ClientGone", "the request ended in the middle")
 
 
 async def _unexpected(_: Request, error: Exception) -> Response:

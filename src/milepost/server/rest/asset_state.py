@@ -26,6 +26,7 @@ from milepost.server.rest.requests import (
     Offset,
     OneKey,
     Prefix,
+    Whole,
     cursor_after,
     fields_of,
     next_cursor,
@@ -149,7 +150,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         responses={200: shapes.json_answer(shapes.record), **shapes.errors(404, 409)},
     )
     async def history(
-        known: Known, key: Annotated[str, Query()], limit: Annotated[int, Query(ge=1, le=1000)] = 20
+        known: Known, key: Annotated[str, Query()], limit: Annotated[Whole, Query(ge=1, le=1000)] = 20
     ) -> Response:
         """List earlier values of a key, newest first."""
         found = await accessor(known).ahistory(key, limit)

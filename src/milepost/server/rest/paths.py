@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from milepost.server.rest.access import TokenAuth
 
-__all__ = ["Below", "Front", "decoded"]
+__all__ = ["Below", "Front", "check_query", "decoded"]
 
 OPEN: Final = "/openapi.json"
 """The one path that needs no token: it describes the API and holds nothing of the store."""
@@ -38,6 +38,18 @@ def decoded(text: str, what: str) -> str:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError as error:
         raise InvalidKeyError(f"{what} in the path is not UTF-8 (byte {error.start})") from None
+
+
+def check_query(query: bytes) -> None:
+    """Make sure that a query is text: what is not would be replaced, and lead to another key.
+
+    Raises:
+        InvalidKeyError: Its bytes are no UTF-8.
+    """
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidKeyError(f"the query is not UTF-8 (byte {error.start})") from None
 
 
 class _KeyConvertor(Convertor[str]):

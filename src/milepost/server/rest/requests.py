@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Query, Request
+from pydantic import BeforeValidator
 
 from milepost.clock import MAX_MICROS, to_micros
 from milepost.errors import InvalidValueError
@@ -25,6 +26,7 @@ __all__ = [
     "Offset",
     "OneKey",
     "Prefix",
+    "Whole",
     "condition",
     "cursor_after",
     "fields_of",
@@ -38,9 +40,19 @@ __all__ = [
 
 _MOST_ROWS: Final = 1000
 
-MapIndex = Annotated[int, Query(ge=-1, le=MAX_MAP_INDEX, description="Position in a mapped task; -1: not mapped.")]
-Limit = Annotated[int, Query(ge=0, description=f"The most rows of a page, up to {_MOST_ROWS}; 0 stands for 50.")]
-Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many rows to leave out.")]
+
+def _digits(raw: Any) -> Any:
+    """Refuse what Python takes for a whole number, and others do not: 1_0, +1, spaces."""
+    if isinstance(raw, str) and not re.fullmatch(r"-?[0-9]+", raw):
+        raise ValueError("Input should be a valid integer")
+    return raw
+
+
+Whole = Annotated[int, BeforeValidator(_digits)]
+
+MapIndex = Annotated[Whole, Query(ge=-1, le=MAX_MAP_INDEX, description="Position in a mapped task; -1: not mapped.")]
+Limit = Annotated[Whole, Query(ge=0, description=f"The most rows of a page, up to {_MOST_ROWS}; 0 stands for 50.")]
+Offset = Annotated[Whole, Query(ge=0, le=2**31 - 1, description="How many rows to leave out.")]
 Cursor = Annotated[str | None, Query(description="The `next_cursor` of the page before: fast however far down the list.")]
 Counted = Annotated[bool, Query(description="Whether to tell `total_entries`; counting takes as long as a list is long.")]
 Prefix = Annotated[str, Query(description="Only what starts with this text.")]

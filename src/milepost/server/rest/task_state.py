@@ -26,6 +26,7 @@ from milepost.server.rest.requests import (
     Offset,
     OneKey,
     Prefix,
+    Whole,
     cursor_after,
     fields_of,
     next_cursor,
@@ -119,7 +120,7 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         prefix: Prefix = "",
         count: Counted = True,
         map_indices: Annotated[
-            list[Annotated[int, Query(ge=-1, le=MAX_MAP_INDEX)]] | None, Query(description="Of these instances.")
+            list[Annotated[Whole, Query(ge=-1, le=MAX_MAP_INDEX)]] | None, Query(description="Of these instances.")
         ] = None,
         all_map_indices: _AllIndices = False,
         key: OneKey = None,
