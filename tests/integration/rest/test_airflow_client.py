@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from milepost import Asset, AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor
+from milepost import Asset, AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor, Writer
 from tests.integration.rest.conftest import Site
 
 with warnings.catch_warnings():  # those of the client at import are its own
@@ -108,7 +108,9 @@ def test_map_indices(tasks: Any, store: Store, scope: TaskScope) -> None:
     assert [store.task_store(one).get("k") for one in scopes] == [None, None, None]
 
 
-def test_every_error(connect_as: Callable[[str], Apis], scope: TaskScope, task: TaskStoreAccessor) -> None:
+def test_every_error(
+    connect_as: Callable[[str], Apis], store: Store, scope: TaskScope, task: TaskStoreAccessor, asset: AssetStoreAccessor
+) -> None:
     """Errors come as the client's exceptions, with the detail that it looks for."""
     errors = airflow.exceptions
     body = TaskStateStoreBody(value=1)
@@ -140,6 +142,11 @@ def test_every_error(connect_as: Callable[[str], Apis], scope: TaskScope, task: 
     for token in ("wrong", "milepost_wrong"):
         with pytest.raises(errors.UnauthorizedException):
             connect_as(token)[0].list_task_state_store(**ids(scope))
+    store.assets.deactivate(asset.scope)
+    with pytest.raises(errors.ConflictException, match="is deactivated"):
+        assets.set_asset_state_store(
+            asset_id=asset.scope.asset_id, key="k", asset_state_store_body=AssetStateStoreBody(value=1)
+        )
     with pytest.raises(errors.ForbiddenException, match="needs the role editor"):
         connect_as("viewer")[0].set_task_state_store(key="k", task_state_store_body=body, **ids(scope))
     assert task.items() == []
@@ -152,18 +159,22 @@ def test_assets_and_the_kinds_of_writers(assets: Any, store: Store, asset: Asset
     scope = TaskScope("dag", "run", "writer", 3)
     opened = store.instances.open(scope, 1, outlets=[Asset(asset.scope.name)])  # type: ignore[union-attr]
     opened["asset_store"].set("task", 2)
+    for writer in (Writer("cli"), Writer("watcher", user="w")):
+        Store(store.metastore, store.settings, writer).asset_store(asset.scope).set(writer.kind, 4)
     assets.set_asset_state_store(asset_id=number, key="api", asset_state_store_body=AssetStateStoreBody(value=[3]))
     listed = assets.list_asset_state_store(asset_id=number)
     assert [(one.key, one.value, one.last_updated_by.kind.value) for one in listed.asset_state_store] == [
         ("api", [3], "api"),
+        ("cli", 4, "api"),
         ("python", 1, "api"),
         ("task", 2, "task"),
+        ("watcher", 4, "watcher"),
     ]
     by = assets.get_asset_state_store(asset_id=number, key="task").last_updated_by
     assert (by.dag_id, by.run_id, by.task_id, by.map_index) == ("dag", "run", "writer", 3)
     assert str(asset.entry("api").writer) == "api (editor)"  # type: ignore[union-attr]
     assets.delete_asset_state_store(asset_id=number, key="api")
-    assert [key for key, _ in asset.items()] == ["python", "task"]
+    assert [key for key, _ in asset.items()] == ["cli", "python", "task", "watcher"]
     assets.clear_asset_state_store(asset_id=number)
     assert asset.items() == []
 

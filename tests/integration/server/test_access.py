@@ -240,6 +240,21 @@ def test_s26_the_attempt_that_should_be_dead(behind: Store, worker: MakeWorker) 
         first.open()
 
 
+def test_s26_an_attempt_whose_task_is_cleared(behind: Store, worker: MakeWorker, ask: Ask) -> None:
+    """S-26: a task that is cleared while it runs writes nothing more, opens nothing more, and its token is not renewed."""
+    first = worker(OWN)
+    old = first.open()["task_store"]
+    old.set("n", 1)
+    behind.instances.clear(OWN)
+    for change in (lambda: old.set("n", 7), old.clear, lambda: old.get("n"), first.open):
+        with pytest.raises(StaleAttemptError):
+            change()
+    assert ask("/execution/v1/renew", credential=first.token).status == 409
+    assert behind.task_store(OWN).items() == []
+    worker(OWN, 2).open()["task_store"].set("n", 2)
+    assert behind.task_store(OWN).items() == [("n", 2)]
+
+
 def test_tokens_expire_and_are_renewed(behind: Store, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that has expired is 401; one that is renewed in time goes on."""
     from tests.support.serving import SECRET

@@ -48,7 +48,7 @@ def test_the_secret_is_changed_without_a_break(behind: Store, served: Served, tm
             launcher.task_store(scope).set("by", secret)
     with connect(both, token=token) as worker:
         worker.instances.open(scope, 1)
-        moved = worker.metastore._headers["Authorization"].removeprefix("Bearer ")  # type: ignore[attr-defined]
+        moved = worker.metastore._credential.decode()  # type: ignore[attr-defined]
     for credential in (old, token):
         with connect(after, token=credential) as gone, pytest.raises(AuthenticationError):
             gone.metastore.call(Now())
