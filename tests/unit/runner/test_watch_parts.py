@@ -39,10 +39,10 @@ def test_waits_double_up_to_a_minute() -> None:
 class Cursor:
     """A trigger's view of one asset, begun anew by each instance as after a kill."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, watcher: str = "w") -> None:
         noticing = Noticing(store.metastore)
         scope: Any = store.asset_store(Asset("orders", uri="s3://orders")).scope
-        handle = Handle(scope, "watcher:w", owner_id=scope.asset_id)
+        handle = Handle(scope, f"watcher:{watcher}", owner_id=scope.asset_id)
         self.accessor = AssetStoreAccessor(noticing, handle, 0)
         self.ids = EventIds(noticing, [handle])
 
@@ -86,10 +86,12 @@ def test_a_moved_cursor_makes_other_events(store: Store) -> None:
 
 
 def test_what_others_store_moves_no_cursor(store: Store) -> None:
-    """A task or a person that writes to the asset between two starts of the trigger changes no id."""
-    cursor = Cursor(store)
+    """A task, a person or another trigger that writes to the asset between two starts of the trigger changes no id."""
+    cursor, other = Cursor(store), Cursor(store, "other")
     cursor.accessor.set("n", 1)
     named = cursor.name("same")
+    other.accessor.set("other n", 1)
+    assert other.name("same") != named
     Store(store.metastore, store.settings, Writer("python")).asset_store(Asset.ref(name="orders")).set("watermark", 5)
     again = Cursor(store)
     again.accessor.get("n")
@@ -294,6 +296,20 @@ def test_what_may_surprise_is_noted(plan_of: Any) -> None:
         "16: the watcher 'idle0' is of no asset that a DAG of this file uses, so it is not run",
         "16: no DAG of this file is scheduled on the asset 'a'; its events are recorded and start no run",
     ]
+
+
+def test_watchers_of_one_name_are_noted(plan_of: Any) -> None:
+    """Two watchers of an asset under one name are named, as their events without ids may be taken for each other."""
+    text = """
+        a = Asset("a", watchers=[AssetWatcher(name, T()) for name in ("one", "{}")])
+        with DAG("d", schedule=[a]):
+            @task
+            def f(): pass
+            f()
+        """
+    assert plan_of(text.format("two")).notes == []
+    (note,) = plan_of(text.format("one")).notes
+    assert note.startswith("2 watchers of the asset 'a' are called 'one'")
 
 
 def test_dags_of_other_files_that_miss_the_events_are_named(store: Store) -> None:

@@ -66,6 +66,7 @@ class EventIds:
     A trigger that has used its stores has a cursor in them, and without one every event is another. With one, an event is
     told from others by its payload, by where the cursor stands, and by how often that payload came since the cursor moved:
     so a trigger that is started again, and finds the cursor where it was, yields the same events under the same ids.
+    Triggers of one asset are told apart by the names of their watchers.
 
     Args:
         store: What the trigger uses its stores through.
@@ -103,13 +104,13 @@ class EventIds:
         return blake2b(base + str(self._seen[base]).encode(), digest_size=16).hexdigest()
 
     async def _read_cursor(self) -> bytes:
-        """Return a digest of what watchers have stored; what tasks store moves no cursor."""
+        """Return a digest of what the trigger has stored: tasks and other triggers of the asset move no cursor of it."""
         digest = blake2b(digest_size=16)
         for handle in self._handles:
             assert isinstance(handle.scope, AssetScope)
-            digest.update(repr((handle.scope.name, handle.scope.uri)).encode())
+            digest.update(repr((handle.scope.name, handle.scope.uri, handle.writer)).encode())
             for row in await self._store.inner.acall(calls.Items(handle)):
                 # A user's backend knows neither writers nor versions.
-                if row.writer is None or str(row.writer).startswith("watcher"):
+                if row.writer in (None, handle.writer):
                     digest.update(f"{row.key!r} {row.version or row.value}\n".encode())
         return digest.digest()

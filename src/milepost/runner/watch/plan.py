@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,6 +98,13 @@ def make_plan(dags: Mapping[str, DAG], watchers: Sequence[AssetWatcher], dag_ids
             for name, uri in one.assets
             if (name, uri) not in started
         ]
+    named = Counter((names, watcher) for one in watched for names, watcher in one.assets.items())
+    notes += [
+        f"{count} watchers of the asset {name!r} are called {watcher!r}: give each a name of its own, by which events without "
+        "an id are told apart"
+        for ((name, _), watcher), count in named.items()
+        if count > 1
+    ]
     return Plan(watched, chosen, notes)
 
 
