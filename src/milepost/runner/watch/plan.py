@@ -100,8 +100,8 @@ def make_plan(dags: Mapping[str, DAG], watchers: Sequence[AssetWatcher], dag_ids
         ]
     named = Counter((names, watcher) for one in watched for names, watcher in one.assets.items())
     notes += [
-        f"{count} watchers of the asset {name!r} are called {watcher!r}: give each a name of its own, by which events without "
-        "an id are told apart"
+        f"{count} watchers of the asset {name!r} are called {watcher!r}: give each a name of its own, by which events "
+        "without an id are told apart"
         for ((name, _), watcher), count in named.items()
         if count > 1
     ]
