@@ -223,7 +223,7 @@ def test_success_is_refused_where_the_asset_is_gone(make: Make, clock: ManualClo
     assert store.clean().swept == ("a (s3://a)",)
     with pytest.raises(AssetNotFoundError, match="gone"):
         asset.stage("k", 2)
-    with pytest.raises(AssetNotFoundError):
+    with pytest.raises(AssetNotFoundError, match="'k' is staged was removed"):
         store.instances.finish(SCOPE, 1, "success")
     store.instances.finish(SCOPE, 1, "failed")
     assert staged(store) == 0

@@ -119,7 +119,7 @@ def set_value(
 
 @app.command("delete")
 def delete(asset: AssetName, key: Key, uri: AssetUri = None, url: Url = None) -> None:
-    """Drop a key; its history stays, and it can be restored.
+    """Drop a key; its history stays, and it can be restored (unless asset_history_limit is 0).
 
     Example: milepost asset-store delete flights_table watermark
     """
@@ -129,7 +129,7 @@ def delete(asset: AssetName, key: Key, uri: AssetUri = None, url: Url = None) ->
 
 @app.command("clear")
 def clear(asset: AssetName, uri: AssetUri = None, url: Url = None) -> None:
-    """Drop all keys of an asset; their history stays, and they can be restored.
+    """Drop all keys of an asset; their history stays, and they can be restored (unless asset_history_limit is 0).
 
     Example: milepost asset-store clear flights_table
     """

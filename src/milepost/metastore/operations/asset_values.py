@@ -92,7 +92,9 @@ def rollback(call: calls.Rollback, environment: Environment) -> Operation[str]:
     if environment.policy.asset_history_limit > 0:
         found = yield "asset_past", (owner, key, call.past)
     if not found:
-        raise NotFoundError(f"the history of {key!r} of {handle.scope} has no version {call.past!r}; see history({key!r})")
+        raise NotFoundError(
+            f"the history of {key!r} of {handle.scope} has no version {call.past!r}; its history shows which it has"
+        )
     text, encoding = found[0]
     _check_past(key, text, encoding)
     yield from write(handle, owner, Item(key, text, encoding, call.version), None, environment, cause="rollback")

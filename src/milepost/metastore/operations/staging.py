@@ -61,7 +61,11 @@ def commit(instance: int, fence: int, environment: Environment) -> Operation[Non
     rows = yield "staged_list", (instance, fence)
     for asset, key, mode, text, encoding, version, writer in rows:
         names = yield "asset_by_id", (asset,)
-        handle = Handle(AssetScope(*(names[0] if names else (asset,))), cast("str", writer), owner_id=asset)
+        if not names:
+            raise AssetNotFoundError(
+                f"the asset for which {key_text(key)!r} is staged was removed since (its number was {asset})"
+            )
+        handle = Handle(AssetScope(*names[0]), cast("str", writer), owner_id=asset)
         yield from guard_write(handle, create=False)
         stored_value(key_text(key), text, encoding)
         if mode != "set" and mode not in _MODES:
