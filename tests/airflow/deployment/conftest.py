@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,8 @@ def deployed(
     database = metadata if version.startswith("2.") else databases.fresh("postgres")
     folder = tmp_path_factory.mktemp(f"airflow-{request.param}")
     with contextlib.ExitStack() as ends:
+        # `timeout` ends the test run by it: everything that was started is then ended, too.
+        ends.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.default_int_handler))
         redis = PrivateRedis()
         ends.callback(redis.stop)
         redis.start()
