@@ -254,9 +254,11 @@ class Model:
             instance.archives.append((self.now, live))
         instance.rows.clear()
 
-    def clear_instance(self, scope: TaskScope, *, keep: bool) -> None:
-        """Start over."""
+    def clear_instance(self, scope: TaskScope, *, keep: bool, attempt: int | None = None) -> None:
+        """Start over; with ``attempt``, only while that is the current one."""
         instance = self._known(scope)
+        if attempt is not None and (attempt != instance.attempt or attempt <= instance.cleared):
+            raise StaleAttemptError("not current")
         if not keep:
             self._set_aside(instance)
         instance.fence += 1

@@ -402,10 +402,11 @@ def put_result(client: Client, draw: random.Random) -> Act:
 @action(5)
 def clear_instance(client: Client, draw: random.Random) -> Act:
     scope, keep = draw.choice(SCOPES), draw.random() < 0.4
+    attempt = draw.choice([None, None, max(1, client.world.attempt_of(scope))])
     return Act(
-        f"clear instance {scope} keep={keep}",
-        lambda: client.store.instances.aclear(scope, keep=keep),
-        lambda model: model.clear_instance(scope, keep=keep),
+        f"clear instance {scope} keep={keep} attempt={attempt}",
+        lambda: client.store.instances.aclear(scope, keep=keep, attempt=attempt),
+        lambda model: model.clear_instance(scope, keep=keep, attempt=attempt),
         once=True,
     )
 

@@ -74,9 +74,9 @@ class Model(model.Model):
             if self.instances[other].fence != fence:
                 self.results.pop(other, None)
 
-    def clear_instance(self, scope: TaskScope, *, keep: bool) -> None:
+    def clear_instance(self, scope: TaskScope, *, keep: bool, attempt: int | None = None) -> None:
         """Start over; what was returned is gone whether state is kept or not."""
-        super().clear_instance(scope, keep=keep)
+        super().clear_instance(scope, keep=keep, attempt=attempt)
         self.results.pop(scope, None)
 
     def delete_run(self, dag_id: str, run_id: str) -> int:
