@@ -34,7 +34,9 @@ __all__ = [
     "plainly_configured",
     "state_after",
     "takes_default_args",
+    "triggerer_classes",
     "user_options",
+    "watched_assets",
 ]
 
 _log = logging.getLogger("milepost.airflow")
@@ -359,3 +361,36 @@ def alias_rows(session: Any) -> list[tuple[str, str, str]]:
         for alias in session.query(Model)
         for asset in (alias.assets if hasattr(alias, "assets") else alias.datasets)
     ]
+
+
+# -- the triggerer --------------------------------------------------------------------------------------------------------
+
+
+def triggerer_classes() -> tuple[Any, Any] | None:
+    """Return the classes of the triggerer and of the child in which triggers run; `None` on Airflow 2."""
+    try:
+        from airflow.jobs.triggerer_job_runner import TriggerRunner, TriggerRunnerSupervisor
+    except ImportError:
+        return None
+    return TriggerRunnerSupervisor, TriggerRunner
+
+
+def watched_assets(triggers: list[int]) -> dict[int, list[tuple[str | None, str, str]]]:
+    """Return the assets that triggers watch: the name of the watcher, from 3.2 on, and name and URI of the asset.
+
+    Args:
+        triggers: Numbers of triggers.
+    """
+    from airflow.models.trigger import Trigger
+    from airflow.utils.session import create_session
+
+    found: dict[int, list[tuple[str | None, str, str]]] = {}
+    with create_session() as session:
+        for trigger in session.query(Trigger).filter(Trigger.id.in_(triggers)):
+            if hasattr(trigger, "asset_watchers"):
+                rows = [(one.name, one.asset.name, one.asset.uri) for one in trigger.asset_watchers]
+            else:
+                rows = [(None, asset.name, asset.uri) for asset in trigger.assets]
+            if rows:
+                found[trigger.id] = rows
+    return found

@@ -1,12 +1,15 @@
-"""The listener: Airflow calls it in the process of a task, right before the task's code runs."""
+"""The listener: Airflow calls it where its parts start, and in the process of a task, right before the task's code runs."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Final
 
 from pluggy import HookimplMarker
 
-__all__ = ["on_task_instance_running"]
+__all__ = ["on_starting", "on_task_instance_running"]
+
+_TRIGGERER: Final = "airflow.jobs.triggerer_job_runner"
 
 hookimpl = HookimplMarker("airflow")
 
@@ -17,3 +20,12 @@ def on_task_instance_running(task_instance: Any) -> None:
     from milepost.airflow.wrapping import wrap
 
     wrap(task_instance)
+
+
+@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+def on_starting(component: Any) -> None:  # noqa: ARG001 - Airflow has not yet told it what it is
+    """Have the triggerer give event triggers their stores."""
+    if _TRIGGERER in sys.modules:
+        from milepost.airflow.triggers import install
+
+        install()

@@ -30,3 +30,4 @@ def test_next_to_nothing_is_loaded_before_a_fork_and_all_of_it_then() -> None:
         "['milepost', 'milepost.airflow', 'milepost.airflow.policy', 'milepost.airflow.preload']",
         "True True",
     ], done.stderr
+    assert done.stderr == ""

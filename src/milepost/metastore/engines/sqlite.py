@@ -401,19 +401,26 @@ _lock = threading.RLock()
 
 _engines: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
 _forking: list[SqliteEngine] = []
+_fork_began = False
 _abandoned: list[sqlite3.Connection] = []
 _unsafe: set[tuple[int, int] | None] = set()
 """Files on which SQLite believes to hold locks that this process, being a fork, does not hold."""
 
 
 def _before() -> None:
+    global _fork_began  # noqa: PLW0603
     _lock.acquire()
+    _fork_began = True
     _forking[:] = _engines
     for engine in _forking:
         engine.before_fork()
 
 
 def _after_in_parent() -> None:
+    global _fork_began  # noqa: PLW0603
+    if not _fork_began:  # this module was loaded while others prepared the very same fork
+        return
+    _fork_began = False
     for engine in _forking:
         engine.after_fork_in_parent()
     _forking.clear()
@@ -421,8 +428,9 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    global _lock  # noqa: PLW0603
+    global _lock, _fork_began  # noqa: PLW0603
     _lock = threading.RLock()
+    _fork_began = False
     _unsafe.update(_identity(engine.path) for engine in _forking if engine.path is not None and engine._opened)
     _unsafe.discard(None)
     for engine in _forking:
