@@ -111,7 +111,7 @@ def make(
         stores.append(store)
         if kind.startswith("http"):
             server: Served = request.getfixturevalue("served")
-            client = HttpMetastore(server.add(store), SECRET, clock=clock)
+            client = HttpMetastore(server.add(store, rest=False), SECRET, clock=clock)
             _BEHIND[client] = metastore
             clients.append(client)
             store = Store(client, loaded, writer or Writer("python"))

@@ -85,7 +85,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.metastore = self.open_metastore(policy)
         self.client = self.metastore
         if self.served is not None:
-            self.client = HttpMetastore(self.served.add(Store(self.metastore, policy)), SECRET, clock=self.clock)
+            self.client = HttpMetastore(self.served.add(Store(self.metastore, policy), rest=False), SECRET, clock=self.clock)
         self.store = drive(Store(self.client, policy), self.style, self.loops)
         self.people = {Handle(scope): self.store.task_store(scope) for scope in SCOPES}
         self.people |= {Handle(name): self.store.asset_store(Asset(name)) for name in ASSETS}

@@ -127,10 +127,15 @@ class PrivatePostgres(_Private):
 
 
 class PrivateMysql(_Private):
-    """A MariaDB server from the programs on this machine."""
+    """A MariaDB server from the programs on this machine.
 
-    def __init__(self) -> None:
+    Args:
+        options: More options of the server, ``{folder}`` in them replaced by that of its files.
+    """
+
+    def __init__(self, *options: str) -> None:
         super().__init__()
+        self._more = [option.format(folder=self.folder) for option in options]
         subprocess.run(
             [
                 "mariadb-install-db", "--no-defaults", f"--datadir={self.folder / 'data'}",
@@ -152,6 +157,7 @@ class PrivateMysql(_Private):
             str(self.programs()), "--no-defaults", f"--datadir={self.folder / 'data'}", f"--port={self.port}",
             "--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve",
             f"--pid-file={self.folder / 'pid'}", "--innodb-buffer-pool-size=32M", f"--log-error={self.folder / 'log'}",
+            *self._more,
         ]  # fmt: skip
 
     def _answers(self) -> bool:

@@ -50,12 +50,12 @@ class Served:
         scope |= {"path": f"/{path}", "raw_path": b"/" + raw}
         await self._apps[number](scope, receive, send)
 
-    def add(self, store: Store, *, secrets: Sequence[str] = (SECRET,), **settings: Any) -> str:
-        """Serve a store, which its owner closes; return the URL."""
+    def add(self, store: Store, *, secrets: Sequence[str] = (SECRET,), rest: bool = True, **settings: Any) -> str:
+        """Serve a store, which its owner closes, to workers and perhaps to people, which takes longer; return the URL."""
         from milepost.server.app import create_app
 
         number = str(next(self._numbers))
-        self._apps[number] = create_app(store, load_server_settings(settings, {}), secrets)
+        self._apps[number] = create_app(store, load_server_settings(settings, {}), secrets, rest=rest)
         return f"http://127.0.0.1:{self.port}/{number}"
 
     def close(self) -> None:

@@ -36,13 +36,14 @@ _log = logging.getLogger("milepost.server")
 _READY_SECONDS = 5.0
 
 
-def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str]) -> ASGIApp:
+def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *, rest: bool = True) -> ASGIApp:
     """Return the application that serves a store. It closes the store when it shuts down.
 
     Args:
         store: The store.
         settings: Limits and intervals.
         secrets: The worker secret, then older ones that are still accepted.
+        rest: Whether people's REST API is there, too.
     """
     execution = Execution(store, WorkerAuth(secrets, settings.token_seconds))
     metrics = Metrics()
@@ -86,7 +87,7 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str]) -
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", show_metrics),
-            create_rest(store),
+            *([create_rest(store)] if rest else []),
         ],
         exception_handlers={MilepostError: _problem, HTTPException: _http_problem, Exception: _unexpected},
         lifespan=lifespan,
