@@ -12,6 +12,7 @@ import pytest
 from milepost import (
     NEVER_EXPIRE,
     Asset,
+    AssetNotActiveError,
     BackendUnsupportedError,
     ConfigurationError,
     DamagedEntryError,
@@ -29,6 +30,7 @@ from tests.support.services import LostError, Service
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HOUR = timedelta(hours=1)
+A = Asset("a")
 Open = Callable[..., Any]
 
 
@@ -126,6 +128,25 @@ def test_a_deactivated_asset_of_a_backend(open_with: Open, caplog: Any) -> None:
     (warning,) = [record for record in caplog.records if getattr(record, "action", "") == "read"]
     assert "milepost assets activate a" in warning.getMessage()
     assert store.metastore.call(HeldKeys(store.assets.get(Asset("a")).id, 5)) == Held(None, [])
+
+
+@pytest.mark.parametrize("name", ["ListingBackend", "OwnMetastoreBackend", "HidingBackend", "WrappingBackend"])
+def test_reads_of_a_deactivated_asset_find_nothing(open_with: Open, name: str) -> None:
+    """Whatever the backend, a deactivated asset reads as empty and takes no write; stale attempts are told."""
+    store = open_with(name)
+    asset = store.instances.open(SCOPE, 1, outlets=[A])["asset_store"][A]
+    asset.set("k", 1)
+    store.assets.deactivate(A)
+    assert (asset.get("k"), "k" in asset, asset.get_many(["k"])) == (None, False, {})
+    assert name == "WrappingBackend" or (asset.keys(), len(asset), asset.items()) == ([], 0, [])
+    with pytest.raises(AssetNotActiveError):
+        asset.set("k", 2)
+    store.instances.open(SCOPE, 2)
+    for call in (lambda: asset.get("k"), lambda: asset.get_many(["k"]), lambda: asset.set("k", 2)):
+        with pytest.raises(StaleAttemptError):
+            call()
+    store.assets.activate(A)
+    assert store.asset_store(A).get("k") == 1
 
 
 def test_calls_beyond_the_eight_methods_name_the_backend(open_with: Open) -> None:

@@ -215,12 +215,13 @@ class BackendMetastore(Metastore):
         return bool(records) and records[0].active
 
     def _get(self, session: Session, key: str) -> _Steps:
-        if not (yield from self._active(session)):
-            return None
-        text = yield _Ask("get", (session.handle.scope, key), {"session": session})
+        text = None
+        if (yield from self._active(session)):
+            text = yield _Ask("get", (session.handle.scope, key), {"session": session})
         if text is None:
-            yield calls.Check(session.handle)  # a stale attempt must not read "absent"
-        return None if text is None else (text, PLAIN)
+            yield calls.Count(session.handle)  # a stale attempt must not read "absent"
+            return None
+        return text, PLAIN
 
     def _put(self, session: Session, call: calls.Put) -> _Steps:
         if len(call.items) > 1 and not self._native:
@@ -274,7 +275,7 @@ class BackendMetastore(Metastore):
         keys: list[str] = []
         if (yield from self._active(session)):
             keys = sorted((yield _Ask("list", (session.handle.scope,), {})))
-        yield calls.Check(session.handle)
+        yield calls.Count(session.handle)
         if isinstance(call, calls.Count):
             return len(keys)
         keys = [key for key in keys if key.startswith(call.prefix)]
