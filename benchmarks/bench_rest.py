@@ -1,6 +1,6 @@
 """Do lists of the REST API stay fast at a million rows? The peer is the same list in a small store, at the same server.
 
-One task instance with ``--rows`` keys, and as many runs of another DAG; pages of 50, over one kept connection.
+One task instance with ``--rows`` keys, as many runs of other DAGs, as many assets; pages of 50, over one kept connection.
 """
 
 from __future__ import annotations
@@ -46,6 +46,12 @@ def fill(path: Path, rows: int) -> str:
             " SELECT randomblob(16), printf('dag%d', i % 100), printf('run%07d', i), 0, 0 FROM n",
             (rows,),
         )
+        connection.execute(
+            f"{numbers} INSERT INTO assets (id, hash, name, uri, created_at, updated_at)"
+            " SELECT 1000000 + i, randomblob(16), printf('asset%07d', i), printf('s3://bucket/%07d', i), 0, 0 FROM n",
+            (rows,),
+        )
+        connection.execute("INSERT INTO asset_references SELECT id, 'dag7', 'outlet' FROM assets WHERE id % 1000 = 7")
     return token
 
 
@@ -87,6 +93,9 @@ def figures(rows: int) -> list[Figure]:
             cursor = client.ask("GET", f"{LARGE}?limit=50&offset={rows - 100}")["next_cursor"]
             deep = client.ask("GET", "/dags/~/dagRuns?prefix=run0000&limit=900")["next_cursor"]
             first = client.time("GET", f"{SMALL}?limit=50")
+            late = client.ask("GET", f"/assets?limit=50&offset={rows - 100}&count=false")["next_cursor"]
+            middle = f"s3://bucket/{rows // 2:07}"
+            assets = client.time("GET", "/assets?limit=2&count=false")
             runs = client.time("GET", "/dags/bench/dagRuns?limit=2")
             told = {
                 "first page of keys, counted": ("GET", f"{LARGE}?limit=50", None, first),
@@ -97,6 +106,11 @@ def figures(rows: int) -> list[Figure]:
                 "first page of runs": ("GET", "/dags/~/dagRuns?limit=50", None, runs),
                 "page of runs by cursor, at the end": ("GET", f"/dags/~/dagRuns?limit=50&cursor={deep}", None, runs),
                 "page of runs of one DAG": ("GET", "/dags/dag7/dagRuns?limit=50", None, runs),
+                "first page of assets": ("GET", "/assets?limit=50&count=false", None, assets),
+                "page of assets by cursor, at the end": ("GET", f"/assets?limit=50&cursor={late}", None, assets),
+                "page of assets of one DAG": ("GET", "/assets?limit=50&dag_id=dag7&count=false", None, assets),
+                "page of assets, counted": ("GET", "/assets?limit=50", None, assets),
+                "one asset by its URI, in the middle": ("GET", f"/assets?count=false&prefix={middle}", None, assets),
                 "GET of one key": ("GET", f"{LARGE}/k0000007", None, client.time("GET", f"{SMALL}/k0000007")),
                 "PUT of one key": (
                     "PUT",

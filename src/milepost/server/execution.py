@@ -18,6 +18,7 @@ from milepost.remote.problems import problem_of, status_of
 from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, Reader, dump_answer, dumps, name_of
 from milepost.server import access
 from milepost.server.auth import Claims, Launcher, WorkerAuth, bearer, claims_of
+from milepost.server.logs import OUTAGES
 from milepost.values import loads_strict
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def problem(error: MilepostError) -> Response:
     status = status_of(error)
     if status == 503:
         headers["retry-after"] = "1"
+        OUTAGES.tell(error)
     return JSONResponse(problem_of(error), status, headers)
 
 

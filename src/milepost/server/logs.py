@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from datetime import datetime, timezone
+from typing import Final
 
-__all__ = ["JsonLines", "configuration"]
+__all__ = ["OUTAGES", "JsonLines", "Outages", "configuration"]
+
+_log = logging.getLogger("milepost.server")
+_SILENT_SECONDS: Final = 10.0
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
@@ -27,6 +32,24 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class Outages:
+    """Logs that the store cannot be used: at once, and again only after a while, however many requests find that out."""
+
+    def __init__(self) -> None:
+        self._last = -_SILENT_SECONDS
+
+    def tell(self, error: Exception) -> None:
+        """Log an error, unless that was done just now."""
+        now = time.monotonic()
+        if now - self._last >= _SILENT_SECONDS:
+            self._last = now
+            _log.warning("requests are answered with 503: %s", error, extra={"action": "outage"})
+
+
+OUTAGES: Final = Outages()
+"""Those of this process."""
 
 
 def configuration(*, requests: bool) -> dict[str, object]:

@@ -18,6 +18,7 @@ from milepost.errors import InvalidKeyError, InvalidValueError, UnsupportedTypeE
 from milepost.remote.problems import error_of, problem_of, status_of
 from milepost.remote.wire import CALLS, Reader, dump_call, dumps
 from milepost.server import heads
+from milepost.server.logs import OUTAGES
 from tests.integration.server.conftest import Ask
 from tests.support.serving import SECRET, Served
 
@@ -332,6 +333,27 @@ def test_a_client_that_goes_away_in_the_middle(url: str, behind: Store, caplog: 
         answer_to(url, head.encode() + body, ends=True)
     assert behind.task_store(SCOPE).get("k") == 1
     assert caplog.records == []
+
+
+def test_a_store_that_cannot_be_reached(
+    ask: Ask, behind: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests are 503 with a time to wait; who has shown no credential learns nothing more, and the log tells it once."""
+
+    async def unreachable(_: Any) -> Any:
+        raise errors.StoreUnreachableError("cannot reach the store postgresql://anna@db.internal/x: refused")
+
+    monkeypatch.setattr(OUTAGES, "_last", -1e9)
+    monkeypatch.setattr(type(behind.metastore), "acall", lambda _, call: unreachable(call))
+    for _ in range(3):
+        strangers = ask("/api/v2/stats", credential="milepost_unknown", method="GET")
+        worker = ask("/execution/v1/call", b'["Now"]')
+        assert (strangers.status, worker.status, strangers.headers["retry-after"]) == (503, 503, "1")
+        assert "internal" not in json.dumps(strangers.body)
+        assert (strangers.body["error"], worker.body["error"]) == ("StoreUnreachableError", "StoreUnreachableError")
+        assert ask("/ready", method="GET").body == {"status": "unavailable", "detail": "StoreUnreachableError"}
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "milepost.server"]
+    assert "db.internal" in said
 
 
 def test_the_openapi_document_names_every_route_and_call(ask: Ask) -> None:

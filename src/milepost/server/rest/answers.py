@@ -17,6 +17,7 @@ from milepost.entry import DamagedValue, Writer
 from milepost.errors import AuthenticationError, DamagedEntryError, MilepostError, VersionConflictError
 from milepost.remote.problems import problem_of, status_of
 from milepost.scopes import TaskScope
+from milepost.server.logs import OUTAGES
 
 __all__ = ["Raw", "answer", "asset_entry", "etag", "plain", "problem", "refusal", "task_entry"]
 
@@ -136,6 +137,7 @@ def problem(error: MilepostError, *, conditional: bool = False, where: str = "bo
         headers["www-authenticate"] = "Bearer"
     if status == 503:
         headers["retry-after"] = "1"
+        OUTAGES.tell(error)
     message = body["detail"]
     detail = [{"loc": [where], "msg": message, "type": "value_error"}] if status == 422 else message
     return refusal(status, body["error"], message, detail, headers)

@@ -12,8 +12,9 @@ from urllib.parse import unquote_to_bytes
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.routing import Match, Mount
 
-from milepost.errors import AccessError, InvalidKeyError, StoreError
+from milepost.errors import AccessError, InvalidKeyError, StoreError, StoreUnreachableError
 from milepost.server.auth import bearer
+from milepost.server.logs import OUTAGES
 from milepost.server.metrics import ROUTE
 from milepost.server.rest.answers import problem
 
@@ -115,7 +116,11 @@ class Front:
             if path != root + OPEN:
                 header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
                 scope = {**scope, "milepost.token": await self._auth.who(bearer(header))}
-        except (AccessError, StoreError) as error:
+        except AccessError as error:
             await problem(error)(scope, receive, send)
+            return
+        except StoreError as error:  # where the store is is not for strangers
+            OUTAGES.tell(error)
+            await problem(StoreUnreachableError("the store cannot be reached right now"))(scope, receive, send)
             return
         await self._app({**scope, "path": path}, receive, send)
