@@ -10,16 +10,18 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 from milepost.config import ServerSettings, default_folder, mask_url
 from milepost.config.server import SECRET_FILE, read_secrets, secrets_in
 from milepost.entry import Writer
-from milepost.errors import ConfigurationError
+from milepost.errors import ConfigurationError, MilepostError, StoreError
 from milepost.server import logs
 from milepost.server.app import create_app
 from milepost.server.heads import BoundedHeads
@@ -83,9 +85,30 @@ def _secrets(settings: ServerSettings) -> list[str]:
 
 def _application(url: str, settings: ServerSettings, secrets: list[str]) -> ASGIApp:
     """Make the application, in the process that is to run it."""
-    app = create_app(connect(url, writer=Writer("api")), settings, secrets)
+    try:
+        store = connect(url, writer=Writer("api"))
+    except MilepostError as error:
+        if settings.workers == 1:
+            raise
+        _log.error("this process cannot start, another one will try: %s", error, extra={"action": "start"})
+        sys.exit(1)
+    app = create_app(store, settings, secrets)
     telemetry = set_up(os.environ)
     return app if telemetry is None else telemetry.around(app)
+
+
+class _Processes(Multiprocess):
+    """The processes of a server."""
+
+    def terminate_all(self) -> None:
+        """End them. The socket goes first: what connects later would wait for an answer that nobody gives."""
+        for one in self.sockets:
+            one.close()
+        super().terminate_all()
+
+    def failed(self) -> bool:
+        """Tell whether the end is that one of them could not start."""
+        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
 
 
 def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None:
@@ -98,7 +121,7 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
 
     Raises:
         ConfigurationError: The address needs a secret, or the store cannot be served.
-        StoreError: The store cannot be opened.
+        StoreError: The store cannot be opened, by this process or one of several.
     """
     accepted = _secrets(settings)
     if url.startswith("memory:"):
@@ -135,7 +158,10 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
             return
         with tempfile.TemporaryDirectory(prefix="milepost-metrics-") as folder:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-            Multiprocess(config, sockets=[listening]).run()
+            processes = _Processes(config, sockets=[listening])
+            processes.run()
+            if processes.failed():
+                raise StoreError("a process of the server could not start; its log says why")
     finally:
         listening.close()
 

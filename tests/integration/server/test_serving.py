@@ -1,0 +1,51 @@
+"""The processes of a server."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from uvicorn.supervisors import Multiprocess
+
+from milepost import StoreUnreachableError
+from milepost.config import load_server_settings
+from milepost.server import serve
+from milepost.server.serve import _application, _Processes
+
+
+def test_the_socket_goes_before_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a server of several processes ends, nobody connects any more to a socket that none of them looks at."""
+    seen: list[int] = []
+    monkeypatch.setattr(Multiprocess, "terminate_all", lambda self: seen.append(self.sockets[0].fileno()))
+    processes: Any = _Processes.__new__(_Processes)
+    processes.sockets = [socket.create_server(("127.0.0.1", 0))]
+    processes.terminate_all()
+    assert seen == [-1]
+
+
+def test_a_process_that_cannot_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One process of several that finds no store logs one line and ends, so that another one tries; a single one raises."""
+    (tmp_path / "file").write_text("")
+    url = f"sqlite:///{tmp_path}/file/store.db"
+    with pytest.raises(StoreUnreachableError):
+        _application(url, load_server_settings({"workers": 1}, {}), ["secret"])
+    with pytest.raises(SystemExit) as ended:
+        _application(url, load_server_settings({"workers": 2}, {}), ["secret"])
+    assert ended.value.code == 1
+    (record,) = [record for record in caplog.records if record.name == "milepost.server"]
+    assert record.getMessage().startswith("this process cannot start, another one will try: cannot create the store")
+    assert record.exc_info is None
+
+
+def test_processes_that_cannot_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose processes fail while they start is an error, not a quiet end."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")  # it is set, and is to be as before then
+    failed = [SimpleNamespace(exitcode=code) for code in (0, 3)]
+    monkeypatch.setattr(_Processes, "run", lambda self: setattr(self, "processes", failed))
+    monkeypatch.setattr(serve.signal, "signal", lambda *_: None)
+    settings = load_server_settings({"workers": 2, "port": 0, "secret": "a-secret-for-a-test"}, {})
+    with pytest.raises(serve.StoreError, match="could not start"):
+        serve.serve(f"sqlite:///{tmp_path}/store.db", settings)
