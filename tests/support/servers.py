@@ -122,10 +122,9 @@ class Database:
 
     def empty(self) -> None:
         """Delete all rows, in one transaction."""
-        self.execute("BEGIN")
-        for table in TABLES:
-            self.sql(f"DELETE FROM {table}")
-        self.execute("COMMIT")
+        texts = ["BEGIN", *(dialect_sql(self.dialect, f"DELETE FROM {table}") for table in TABLES), "COMMIT"]
+        for text in ["; ".join(texts)] if self.dialect == "postgres" else texts:
+            self.execute(text)
 
     def dump(self) -> dict[str, list[tuple[Any, ...]]]:
         """Return every row of every table."""
