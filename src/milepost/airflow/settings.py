@@ -21,6 +21,7 @@ PLUGIN_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
         Option("secret", None, as_text, "the worker secret of the server at url", secret=True),
+        Option("served_url", None, OPTIONS["url"].parse, "the store that Airflow's API server opens to workers (Airflow 3)"),
         Option("open_timeout", 3, as_number(1), "seconds that a task start waits for the store, once"),
         Option("keep_test_state", False, as_flag, "use the real store in dag.test() and tasks test, too"),
         Option("take_over", False, as_flag, "on Airflow 3.3 and later, let the longer names be Milepost's stores, too"),
@@ -36,6 +37,7 @@ class AirflowSettings:
     Args:
         arguments: Options of ``[state_store]`` of Milepost that Airflow's configuration sets, by name.
         secret: The worker secret of the server at ``url``.
+        served_url: The store that Airflow's API server opens to workers.
         open_timeout: Seconds that a task start waits for the store.
         keep_test_state: Whether tests use the real store.
         take_over: Whether the longer names are Milepost's on Airflow 3.3 and later.
@@ -44,6 +46,7 @@ class AirflowSettings:
 
     arguments: dict[str, Any]
     secret: str | None = field(repr=False)
+    served_url: str | None = field(repr=False)
     open_timeout: int
     keep_test_state: bool
     take_over: bool
@@ -74,6 +77,6 @@ def load() -> AirflowSettings:
         raw = compat.configured(_SHARED, name)
         if raw is not None:
             arguments[name] = parse_option(name, raw, f"Airflow's configuration [{_SHARED}]", _SHARED, OPTIONS)
-    if own["secret"] is not None and "url" not in arguments:
+    if own["secret"] is not None and "url" not in arguments and own["served_url"] is None:
         raise ConfigurationError(f"{place}: secret is that of a server, and there is no url")
     return AirflowSettings(arguments, **own)

@@ -13,14 +13,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from milepost import calls
 from milepost.errors import MilepostError
 from milepost.server.auth import WorkerAuth
-from milepost.server.execution import Execution, problem
+from milepost.server.execution import Execution
 from milepost.server.limits import Limits
 from milepost.server.metrics import Metrics
 from milepost.server.openapi import document
 from milepost.server.rest import create_rest
+from milepost.server.routes import HANDLERS, execution_routes, http_problem, ready_route, unexpected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["create_app"]
 
 _log = logging.getLogger("milepost.server")
-_READY_SECONDS = 5.0
 
 
 def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *, rest: bool = True) -> ASGIApp:
@@ -47,14 +46,6 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *
     """
     execution = Execution(store, WorkerAuth(secrets, settings.token_seconds))
     metrics = Metrics()
-
-    async def ready(_: Request) -> Response:
-        try:
-            async with asyncio.timeout(_READY_SECONDS) if hasattr(asyncio, "timeout") else contextlib.nullcontext():
-                await store.metastore.acall(calls.Now())
-        except (MilepostError, TimeoutError) as error:
-            return JSONResponse({"status": "unavailable", "detail": type(error).__name__}, 503)
-        return JSONResponse({"status": "ready"})
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -79,17 +70,14 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *
 
     app = Starlette(
         routes=[
-            Route("/execution/v1/call", execution, methods=["POST"]),
-            Route("/execution/v1/token", execution.token, methods=["POST"]),
-            Route("/execution/v1/renew", execution.renew, methods=["POST"]),
-            Route("/execution/v1/verify", execution.verify, methods=["POST"]),
+            *execution_routes(execution),
             Route("/execution/v1/openapi.json", show_openapi),
             Route("/health", health),
-            Route("/ready", ready),
+            ready_route(store),
             Route("/metrics", show_metrics),
             *([create_rest(store)] if rest else []),
         ],
-        exception_handlers={MilepostError: _problem, HTTPException: _http_problem, Exception: _unexpected},
+        exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -100,32 +88,14 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *
             try:
                 await execution(scope, receive, send)
             except HTTPException as error:
-                await (await _http_problem(Request(scope), error))(scope, receive, send)
+                await (await http_problem(Request(scope), error))(scope, receive, send)
             except Exception as error:
-                await (await _unexpected(Request(scope), error))(scope, receive, send)
+                await (await unexpected(Request(scope), error))(scope, receive, send)
                 raise
         else:
             await app(scope, receive, send)
 
     return metrics.around(Limits(dispatch, max_bytes=settings.max_request_bytes, seconds=settings.request_seconds))
-
-
-async def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, MilepostError)
-    return problem(error)
-
-
-async def _http_problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    name = {404: "NotFoundError", 405: "MethodNotAllowed", 413: "RequestTooLarge"}.get(error.status_code, "HTTPError")
-    return JSONResponse({"error": name, "detail": error.detail}, error.status_code, dict(error.headers or {}))
-
-
-async def _unexpected(_: Request, error: Exception) -> Response:
-    """Answer to what is our fault; Starlette raises the error again, and the server logs it with its traceback."""
-    return JSONResponse(
-        {"error": "InternalError", "detail": f"the server failed ({type(error).__name__}); its log says more"}, 500
-    )
 
 
 async def _collect(store: Store, interval: int) -> None:
