@@ -65,6 +65,11 @@ EARLY = {
                 continue
             yield TriggerEvent(found)
         """,
+    "in a thread": """
+        async for message in self.queue:
+            await asyncio.to_thread(self.asset_store.set, "n", message.offset)
+            yield TriggerEvent(message.body)
+        """,
     "blocking": """
         async for message in self.queue:
             self.asset_store.set("n", message.offset)
@@ -79,7 +84,7 @@ def test_a_cursor_stored_before_the_yield_is_found(body: str) -> None:
     text = textwrap.dedent(body)
     rows = text.splitlines()
     stores = next(
-        n for n, row in enumerate(rows, 2) if any(w in row for w in (".aset(", ".set(", ".aadv", ".ainc", ".acomp"))
+        n for n, row in enumerate(rows, 2) if any(w in row for w in (".aset(", ".set(", ".set,", ".aadv", ".ainc", ".acomp"))
     )
     yields = next(number for number, row in enumerate(rows, 2) if "yield" in row)
     assert lines_found(body) == [(stores, yields)]

@@ -216,13 +216,17 @@ class _Walk:
             return node.id in self._aliases
         return isinstance(node, ast.Attribute) and node.attr in _STORES
 
+    def _is_write(self, node: ast.expr) -> bool:
+        """Tell whether an expression is a method of the asset store that moves a cursor."""
+        return isinstance(node, ast.Attribute) and node.attr in _WRITES and self._is_store(node.value)
+
     def _writes(self, call: ast.Call, cls: type[Any] | None, depth: int) -> bool:
         """Tell whether a call stores a cursor, itself or in a method of the trigger."""
+        if any(self._is_write(part) for part in (call.func, *call.args)):  # an argument: of asyncio.to_thread and the like
+            return True
         target = call.func
         if not isinstance(target, ast.Attribute):
             return False
-        if target.attr in _WRITES and self._is_store(target.value):
-            return True
         if not (isinstance(target.value, ast.Name) and target.value.id == "self") or cls is None or not depth:
             return False
         source = _source(getattr(cls, target.attr, None))
