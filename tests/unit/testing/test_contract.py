@@ -120,8 +120,13 @@ class Torn(FileBackend):
     def set(self, scope: Any, key: str, value: str, *, expires_at: Any = None, session: Any = None) -> None:
         """Leave half a value for others to see."""
         super().set(scope, key, value[: len(value) // 2])
-        time.sleep(0.001)  # slow as a disk: they do look
+        time.sleep(0.001)  # slow as a disk, as is a look at it: some do see half
         super().set(scope, key, value)
+
+    def get(self, scope: Any, key: str, *, session: Any = None) -> Any:
+        """Look a moment later."""
+        time.sleep(0.001)
+        return super().get(scope, key)
 
 
 class Forgetful(CollectingFileBackend):
