@@ -226,7 +226,7 @@ STUMBLING = FILES.replace(
     "                    yield Trig",
     """                    if path.name == "b.csv" and not (HERE / "go").exists():
                         append("stumbled.txt", 1)
-                        raise OSError("the share is gone")
+                        await asyncio.to_thread(json.loads, "no JSON")
                     yield Trig""",
 ).replace(
     "async def run",
@@ -238,7 +238,7 @@ STUMBLING = FILES.replace(
 
 
 def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
-    """Its error is shown with the place, it cleans up, it begins anew after a wait, and its cursor is where it was."""
+    """Its error is shown with its own line, not Python's, it cleans up, begins anew after a wait, and its cursor is where it was."""
     watching.write(STUMBLING)
     watching.arrive("a.csv", "b.csv")
     process = watching.start(crash="hurry")
@@ -247,8 +247,8 @@ def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
     watching.wait_states("success", "success")
     ended = watching.terminate(process)
     assert ended.code == 0
-    assert "trigger arrivals (Files): OSError: the share is gone (" in ended.err
-    line = 1 + STUMBLING[: STUMBLING.index("raise OSError")].count("\n")
+    assert "trigger arrivals (Files): json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0) (" in ended.err
+    line = 1 + STUMBLING[: STUMBLING.index("json.loads")].count("\n")
     assert f"pipeline.py:{line}); starts again in " in ended.err
     assert sorted(line[0] for line in watching.lines("done.txt")) == ["a.csv", "b.csv"]
     assert len(watching.lines("cleaned.txt")) == len(watching.lines("stumbled.txt")) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import random
 import traceback
 from datetime import datetime, timezone
@@ -33,6 +34,7 @@ CLEANUP_SECONDS: Final = 5.0
 """How long a trigger may take to clean up."""
 
 _PACKAGE: Final = __file__.removesuffix("runner/watch/trigger.py")
+_STDLIB: Final = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - with what is installed below it
 
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
@@ -49,6 +51,11 @@ def backoff(failures: int, share: Callable[[], float] = random.random) -> float:
     """
     most = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 30))
     return most * (1 - share() / 2)
+
+
+def _is_users(file: str) -> bool:
+    """Tell whether a line is of the DAG file or of a library, not of Milepost or of Python itself."""
+    return not file.startswith(_PACKAGE) and ("-packages" in file or not file.startswith((_STDLIB, "<frozen")))
 
 
 class WatchedStores(AssetStoreAccessors):
@@ -168,7 +175,7 @@ class RunningTrigger:
 
     def _describe(self, error: BaseException) -> str:
         """Return an error in one line, with the user's line that raised it, or else that of the trigger's `run`."""
-        frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(_PACKAGE)]
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
         text = " ".join(traceback.format_exception_only(type(error), error)[-1].split())
         if frames:
             return f"{text} ({frames[-1].filename}:{frames[-1].lineno})"
