@@ -238,7 +238,7 @@ STUMBLING = FILES.replace(
 
 
 def test_a_trigger_that_fails_is_started_again(watching: Watching) -> None:
-    """Its error is shown with its own line, not Python's, it cleans up, begins anew after a wait, and its cursor is where it was."""
+    """Its error is shown with its own line, not Python's; it cleans up, begins anew after a wait, and finds its cursor."""
     watching.write(STUMBLING)
     watching.arrive("a.csv", "b.csv")
     process = watching.start(crash="hurry")
