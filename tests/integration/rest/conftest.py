@@ -6,6 +6,7 @@ import gzip
 import http.client
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,10 @@ from urllib.parse import quote
 import pytest
 
 from milepost import Asset, AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor, connect
+from tests.support.forked import Forked
 from tests.support.serve_process import ServeProcess
 
-__all__ = ["Answer", "Ask", "Door", "Site", "path_of"]
+__all__ = ["Answer", "Ask", "Cli", "Door", "Site", "path_of"]
 
 
 class Answer(NamedTuple):
@@ -29,6 +31,7 @@ class Answer(NamedTuple):
 
 
 Ask = Callable[..., Answer]
+Cli = Callable[..., str]
 
 
 class Door:
@@ -118,6 +121,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def ask(site: Site) -> Ask:
     """Make a request of the REST API."""
     return site.ask
+
+
+@pytest.fixture
+def cli(site: Site, forked: Forked) -> Cli:
+    """Run a command on the store that is served and return its output."""
+
+    def run(*arguments: str) -> str:
+        command = [*arguments, "--url", site.store_url]
+        environment = os.environ | {"PYTHONWARNINGS": "error"}
+        code, out, err = forked.run(command, environment=environment, folder=site.folder, timeout=60)
+        assert (code, err) == (0, b"")
+        return out.decode()
+
+    return run
 
 
 @pytest.fixture

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from milepost import AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor
-from tests.integration.rest.conftest import Ask, Site, path_of
+from tests.integration.rest.conftest import Ask, Cli, Site, path_of
 from tests.support.servers import wait_until
 from tests.support.serving import SECRET
 
@@ -275,13 +272,11 @@ def test_roles(site: Site, ask: Ask) -> None:
             assert (answer.status == 403) == (number < least), (method, path, role, answer)
 
 
-def test_tokens_on_the_command_line(site: Site, ask: Ask) -> None:
+def test_tokens_on_the_command_line(ask: Ask, cli: Cli) -> None:
     """A token of `tokens create` opens the API at once; revoked, it opens nothing within seconds, in every process."""
 
     def run(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "milepost", "tokens", *arguments, "--json", "--url", site.store_url]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=dict(os.environ))
-        return json.loads(done.stdout)
+        return json.loads(cli("tokens", *arguments, "--json"))
 
     made = run("create", "from the shell", "--role", "viewer")
     assert ask("GET", "/token", token=made["token"]).body["name"] == "from the shell"

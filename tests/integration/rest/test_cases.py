@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 
 from milepost import AssetStoreAccessor, Store, TaskScope, TaskStoreAccessor, connect
 from milepost.values import decode, encode
-from tests.integration.rest.conftest import Ask, Site, path_of
-from tests.support.forked import Forked
+from tests.integration.rest.conftest import Ask, Cli, Site, path_of
 from tests.support.serving import SECRET
 
 # -- S-01, S-02, S-08, S-10: values -----------------------------------------------------------------------------------------
@@ -29,20 +27,7 @@ def test_s01_s08_values_keep_their_type(ask: Ask, task: TaskStoreAccessor, text:
     assert encode(task.get("k")) == text
 
 
-@pytest.fixture
-def cli(site: Site, forked: Forked) -> Callable[..., str]:
-    """Run a command on the store that is served and return its output."""
-
-    def run(*arguments: str) -> str:
-        command = [*arguments, "--url", site.store_url]
-        code, out, err = forked.run(command, environment=dict(os.environ), folder=site.folder, timeout=60)
-        assert (code, err) == (0, b"")
-        return out.decode()
-
-    return run
-
-
-def test_s02_one_value_at_every_door(site: Site, ask: Ask, cli: Callable[..., str], task: TaskStoreAccessor) -> None:
+def test_s02_one_value_at_every_door(site: Site, ask: Ask, cli: Cli, task: TaskStoreAccessor) -> None:
     """S-02: what one of SDK, execution API, PUT, PATCH and CLI writes, each of the others reads, type included."""
     values = [42, "42", "hello", '"quoted"', {"a": "1"}, True]
     scope = task.scope

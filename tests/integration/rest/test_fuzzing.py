@@ -20,7 +20,7 @@ with warnings.catch_warnings():  # those of the package at import are its own
     import schemathesis
 
 DOCUMENTS = {"rest": "/api/v2/openapi.json", "execution": "/execution/v1/openapi.json"}
-EXAMPLES = 6
+EXAMPLES = 4
 """Requests of each kind for each route."""
 
 
