@@ -12,6 +12,8 @@ EVERYWHERE = {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 15, 16, 17, 18, 19, 21, 22, 23
 """Cases that every metastore must pass: the contract suite has them. Those left out need HTTP, Airflow or object storage."""
 SOMEWHERE = EVERYWHERE | {13, 14}
 """Also cases that are about processes."""
+OVER_HTTP = {2, 4, 5, 6, 7, 10, 16, 18, 20, 23, 26, 27}
+"""Cases that are about one of the two APIs of the server."""
 STORES = {"store", "make", "task", "asset", "accessor"}
 """Fixtures that run a test on every metastore."""
 
@@ -42,3 +44,10 @@ def test_cases_of_processes_have_a_test() -> None:
     """The cases about several processes and kills have a test somewhere."""
     named = set().union(*(cases(text) for text, _ in named_tests(TESTS)))
     assert SOMEWHERE - named == set()
+
+
+def test_cases_of_the_server_have_a_test_over_http() -> None:
+    """The cases about the APIs of the server have a test that makes requests of it."""
+    folders = [TESTS / "integration" / "rest", TESTS / "integration" / "server"]
+    named = set().union(*(cases(text) for folder in folders for text, _ in named_tests(folder)))
+    assert OVER_HTTP - named == set()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import time
+import traceback
 from datetime import datetime, timezone
 from typing import Final
 
-__all__ = ["OUTAGES", "JsonLines", "Outages", "configuration"]
+__all__ = ["OUTAGES", "JsonLines", "Outages", "configuration", "trace_of"]
 
 _log = logging.getLogger("milepost.server")
 _SILENT_SECONDS: Final = 10.0
@@ -29,9 +30,23 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: value for name, value in vars(record).items() if name not in _PLAIN and value is not None}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1] is not None:
+            line["traceback"] = trace_of(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def trace_of(error: BaseException) -> str:
+    """Return where an exception comes from, and those behind it, without what they say: that may be what is stored."""
+    parts: list[str] = []
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        kind = type(one)
+        said = f": {one}" if isinstance(one, OSError) else ""
+        parts.append("".join(traceback.format_tb(one.__traceback__)) + f"{kind.__module__}.{kind.__qualname__}{said}\n")
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return "\nled to\n\n".join(reversed(parts))
 
 
 class Outages:

@@ -259,6 +259,17 @@ def test_every_route_needs_a_token(site: Site, ask: Ask) -> None:
     assert ask("GET", "/stats", token=None, Authorization="Basic eDp5").status == 401
 
 
+def test_methods_that_a_path_does_not_have(site: Site, ask: Ask) -> None:
+    """A method that a path does not have is 405 and names those that it has; nothing is done."""
+    by_path: dict[str, set[str]] = {}
+    for path, method in operations(site):
+        by_path.setdefault(path, set()).add(method)
+    for path, methods in by_path.items():
+        for method in {"GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"} - methods:
+            answer = ask(method, path.replace("{", "").replace("}", ""), None, token="admin")
+            assert (answer.status, answer.headers["allow"]) == (405, ", ".join(sorted(methods))), (path, method)
+
+
 ADMIN = {"DELETE /dags/{dag_id}/dagRuns/{dag_run_id}", "/clear", "/activate", "/deactivate"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from uvicorn.supervisors import Multiprocess
 from milepost import StoreUnreachableError
 from milepost.config import load_server_settings
 from milepost.server import serve
+from milepost.server.logs import JsonLines, trace_of
 from milepost.server.serve import _application, _Processes
 
 
@@ -38,6 +41,29 @@ def test_a_process_that_cannot_start(tmp_path: Path, caplog: pytest.LogCaptureFi
     (record,) = [record for record in caplog.records if record.name == "milepost.server"]
     assert record.getMessage().startswith("this process cannot start, another one will try: cannot create the store")
     assert record.exc_info is None
+
+
+def test_tracebacks_without_what_is_stored() -> None:
+    """The log of an unexpected error has its class, those behind it, and where they come from, and not what they say."""
+
+    def fail() -> None:
+        try:
+            {}["a private key"]
+        except KeyError as error:
+            raise RuntimeError("a private value") from error
+
+    with pytest.raises(RuntimeError) as caught:
+        fail()
+    record = logging.LogRecord("milepost", 40, "", 0, "failed", None, (type(caught.value), caught.value, caught.tb))
+    trace = json.loads(JsonLines().format(record))["traceback"]
+    assert [word in trace for word in ("builtins.KeyError\n", "in fail", "KeyError: ", "RuntimeError: ")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert trace.endswith("builtins.RuntimeError\n")
+    assert trace_of(OSError(28, "No space left on device")) == "builtins.OSError: [Errno 28] No space left on device\n"
 
 
 def test_processes_that_cannot_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

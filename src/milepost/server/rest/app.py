@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from milepost import __version__
 from milepost.errors import InvalidValueError, MilepostError
@@ -68,8 +69,11 @@ def create_rest(store: Store) -> Mount:
         },
     )
     app.state.store = store
+    app.state.routes = list(app.routes)
     for module in (task_state, asset_state, runs):
-        app.include_router(module.router(store))
+        router = module.router(store)
+        app.state.routes += router.routes
+        app.include_router(router)
     return Below("/api/v2", Front(app, TokenAuth(store.metastore)))
 
 
@@ -103,7 +107,19 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     message = "there is no such path" if error.status_code == 404 else str(error.detail)
     if error.status_code == 404 and request.scope["path"].endswith("/"):  # clients make that of the keys . and ..
         message += "; the keys . and .. go into ?key="
-    return refusal(error.status_code, name, message, None, dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["allow"] = ", ".join(sorted(_allowed(request)))
+    return refusal(error.status_code, name, message, None, headers)
+
+
+def _allowed(request: Request) -> set[str]:
+    """Return the methods that the path of a request has: several routes have one path."""
+    found: set[str] = set()
+    for route in request.app.state.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 async def _gone(_: Request, __: Exception) -> Response:
