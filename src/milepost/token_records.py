@@ -25,6 +25,7 @@ class TokenRecord:
         created_at: When it was made (aware, UTC); so are the next two.
         last_used_at: When it was last used, to about ten minutes; `None`: never.
         revoked_at: When it was revoked; `None`: it is valid.
+        damaged: What of the record cannot be read, where somebody damaged it; such a token opens nothing.
 
     .. versionadded:: 0.1
     """
@@ -34,3 +35,4 @@ class TokenRecord:
     created_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
+    damaged: str | None = None

@@ -230,11 +230,13 @@ def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
             value = DamagedValue(key, "its times cannot be read")
         if writer is None or replacer is None:
             value = DamagedValue(key, "its writer cannot be read")
+        if type(row.version) is not str:
+            value = DamagedValue(key, "its version cannot be read")
         entries.append(
             PastEntry(
                 key,
                 value,
-                row.version,
+                row.version if type(row.version) is str else "",
                 created or from_micros(0),
                 updated or from_micros(0),
                 writer or Writer("python"),

@@ -56,7 +56,14 @@ def list_tokens(url: Url = None, as_json: AsJson = False) -> None:
         show(records)
         return
     rows = [
-        (plain(one.name), one.role, when(one.created_at), when(one.last_used_at), when(one.revoked_at)) for one in records
+        (
+            plain(one.name),
+            f"DAMAGED: {one.damaged}" if one.damaged else one.role,
+            when(one.created_at),
+            when(one.last_used_at),
+            when(one.revoked_at),
+        )
+        for one in records
     ]
     table(("NAME", "ROLE", "MADE", "LAST USED", "REVOKED"), rows)
 

@@ -135,6 +135,33 @@ def test_a_damaged_row_is_marked(ask: Ask, site: Site, store: Store, task: TaskS
     assert dict(task.items()) == {"a": 1, "bad": 5, "c": 3}
 
 
+def test_damage_around_the_rows(ask: Ask, site: Site, store: Store, asset: AssetStoreAccessor, cli: Cli) -> None:
+    """A damaged version in a history, time in the store, or record of a token: each is marked or refused, nothing is 5xx."""
+    import sqlite3
+
+    asset.set("k", 1)
+    asset.set("k", 2)
+    made = store.tokens.create("damaged", role="viewer").token
+    connection = sqlite3.connect(site.store_url.removeprefix("sqlite:///"), timeout=30)
+    number = asset.scope.asset_id  # type: ignore[union-attr]
+    try:
+        with connection:
+            connection.execute("UPDATE changes SET version = x'00' WHERE owner_id = ? AND version IS NOT NULL", (number,))
+            connection.execute("UPDATE tokens SET role = 'king', created_at = 'x' WHERE name = 'damaged'")
+            connection.execute("UPDATE entries SET updated_at = 'x' WHERE owner_id = ?", (number,))
+        (past,) = ask("GET", f"{path_of(asset)}-history?key=k").body["history"]
+        assert (past["version"], past["value"]["reason"]) == ("", "its version cannot be read")
+        assert ask("GET", "/stats").body["newest"] is None
+        answer = ask("GET", "/token", token=made)
+        assert (answer.status, "is damaged" in answer.body["message"]) == (401, True)
+        assert "DAMAGED: role" in cli("tokens", "list")
+        assert store.tokens.revoke("damaged").revoked_at is not None
+    finally:
+        with connection:
+            connection.execute("UPDATE entries SET updated_at = 0 WHERE owner_id = ?", (number,))
+        connection.close()
+
+
 # -- history, archives ---------------------------------------------------------------------------------------------------
 
 

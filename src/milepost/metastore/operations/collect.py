@@ -92,5 +92,5 @@ def stats(_call: calls.Stats, _: Environment) -> Operation[StoreStats]:
         changes=changes,
         results=results,
         intents=intents,
-        newest=None if newest is None else from_micros(newest),
+        newest=from_micros(newest) if type(newest) is int else None,  # a damaged time is above all others
     )

@@ -11,9 +11,10 @@ from milepost.clock import from_micros
 from milepost.entry import Archive, InstanceRecord, InstanceState, RunEvent, RunRecord, Writer
 from milepost.metastore.operations.base import key_text
 from milepost.scopes import Scope, TaskScope
+from milepost.token_records import ROLES, TokenRecord
 from milepost.values import loads_strict
 
-__all__ = ["archive_record", "asset_record", "instance_record", "readable_scope", "run_record"]
+__all__ = ["archive_record", "asset_record", "instance_record", "readable_scope", "run_record", "token_record"]
 
 _EPOCH: Final = from_micros(0)
 _RUN_STATES: Final = (None, "running", "success", "failed")
@@ -163,5 +164,19 @@ def run_record(row: Sequence[Any]) -> RunRecord:
         created_at=read.time("created_at", created),
         updated_at=read.time("updated_at", updated),
         event=None if event[0] is None else RunEvent(*event),
+        damaged=read.damage,
+    )
+
+
+def token_record(row: Sequence[Any]) -> TokenRecord:
+    """Return the record of a token from its row."""
+    name, role, created, used, revoked = row
+    read = _Columns()
+    return TokenRecord(
+        name=read.text("name", name),
+        role=read.text("role", role, ROLES),
+        created_at=read.time("created_at", created),
+        last_used_at=read.maybe("last_used_at", used),
+        revoked_at=read.maybe("revoked_at", revoked),
         damaged=read.damage,
     )

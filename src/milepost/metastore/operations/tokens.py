@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from milepost import calls
-from milepost.clock import from_micros
 from milepost.errors import ConflictError, NotFoundError
 from milepost.metastore.operations.base import Environment, Operation
+from milepost.metastore.operations.records import token_record
 from milepost.token_records import TokenRecord
 
 __all__ = ["create", "find", "list_all", "note", "revoke"]
-
-
-def _record(row: Sequence[Any]) -> TokenRecord:
-    name, role, created, used, revoked = row
-    return TokenRecord(
-        name,
-        role,
-        from_micros(created),
-        None if used is None else from_micros(used),
-        None if revoked is None else from_micros(revoked),
-    )
 
 
 def create(call: calls.CreateToken, _: Environment) -> Operation[TokenRecord]:
@@ -31,18 +17,18 @@ def create(call: calls.CreateToken, _: Environment) -> Operation[TokenRecord]:
         raise ConflictError(f"there is or was a token {call.name!r}; names of tokens are not used again")
     yield "change_event", ("event", "create_token", None, call.name, call.writer)
     rows = yield "token_get", (call.name,)
-    return _record(rows[0])
+    return token_record(rows[0])
 
 
 def find(call: calls.FindToken, _: Environment) -> Operation[TokenRecord | None]:
     """See `milepost.calls.FindToken`."""
     rows = yield "token_find", (call.digest,)
-    return _record(rows[0]) if rows else None
+    return token_record(rows[0]) if rows else None
 
 
 def list_all(_: calls.ListTokens, __: Environment) -> Operation[list[TokenRecord]]:
     """See `milepost.calls.ListTokens`."""
-    return [_record(row) for row in (yield "token_list", ())]
+    return [token_record(row) for row in (yield "token_list", ())]
 
 
 def revoke(call: calls.RevokeToken, _: Environment) -> Operation[TokenRecord]:
@@ -52,7 +38,7 @@ def revoke(call: calls.RevokeToken, _: Environment) -> Operation[TokenRecord]:
     rows = yield "token_get", (call.name,)
     if not rows:
         raise NotFoundError(f"there is no token {call.name!r}; see `milepost tokens list`")
-    return _record(rows[0])
+    return token_record(rows[0])
 
 
 def note(call: calls.NoteToken, _: Environment) -> Operation[None]:

@@ -66,6 +66,8 @@ class TokenAuth:
         if record is None:
             self._known.pop(digest, None)
             raise AuthenticationError("this token is unknown or was revoked")
+        if record.damaged is not None:
+            raise AuthenticationError("the record of this token is damaged; an administrator revokes it and makes another")
         self._known[digest] = _Known(digest, record, now + _SECONDS)
         while len(self._known) > _CACHED:
             self._known.popitem(last=False)
