@@ -4,8 +4,9 @@ PYTHON ?= python3
 PYTEST_ARGS ?=
 # Versions of Airflow that `make test-airflow` runs on, each in an environment of its own in .airflow/.
 AIRFLOW ?= 2.9.3 2.10.5 2.11.2 3.0.6 3.1.8 3.2.2
-# Deployments that `make test-airflow-deployment` starts, one after the other; with +serve, workers reach `milepost serve`.
-DEPLOYMENT ?= 2.11.2 3.2.2 3.2.2+serve
+# Deployments that `make test-airflow-deployment` starts, one after the other. Workers reach PostgreSQL; with +serve
+# `milepost serve`; with +api (Airflow 3) Airflow's API server.
+DEPLOYMENT ?= 2.11.2 3.2.2 3.2.2+serve 3.2.2+api
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,7 +37,7 @@ test-airflow: $(VENV)/.airflow  ## run the tests inside real Airflow (AIRFLOW="2
 	MILEPOST_TEST_AIRFLOW="$(AIRFLOW)" $(BIN)/python -m pytest -n 2 --dist loadgroup tests/airflow $(PYTEST_ARGS)
 
 test-airflow-deployment: $(VENV)/.airflow  ## the same in deployments with Celery, Redis, PostgreSQL (DEPLOYMENT="2.11.2")
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(patsubst %+serve,%,$(DEPLOYMENT))
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(patsubst %+serve,%,$(patsubst %+api,%,$(DEPLOYMENT)))
 	MILEPOST_TEST_DEPLOYMENT="$(DEPLOYMENT)" $(BIN)/python -m pytest --durations=10 tests/airflow/deployment $(PYTEST_ARGS)
 
 check: $(VENV)/.dev  ## lint, formatting, types, layers, documentation

@@ -51,10 +51,10 @@ class Deployed:
 def deployed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, require: Any, databases: Databases
 ) -> Iterator[Deployed]:
-    """A running deployment, ``VERSION`` or ``VERSION+serve``.
+    """A running deployment: ``VERSION``, ``VERSION+serve`` or ``VERSION+api``.
 
-    Without ``+serve``, workers reach PostgreSQL: on Airflow 2 the metadata database itself, in a schema of Milepost's own;
-    on Airflow 3 another database. With it, they reach `milepost serve`.
+    Workers reach PostgreSQL: on Airflow 2 the metadata database itself, in a schema of Milepost's own; on Airflow 3 another
+    database. With ``+serve`` they reach `milepost serve`; with ``+api``, on Airflow 3, Airflow's API server.
     """
     if request.param == "none":
         pytest.skip("runs under `make test-airflow-deployment`")
@@ -71,12 +71,14 @@ def deployed(
         redis = PrivateRedis()
         ends.callback(redis.stop)
         redis.start()
-        options = {"url": database.url}
+        options, served = {"url": database.url}, None
         if door == "serve":
             server = ServeProcess(database.url, tmp_path_factory.mktemp("serve"))
             ends.callback(server.end)
             options = {"url": server.url, "secret": SECRET}
-        airflow = Deployment(version, folder, metadata.url, redis.url, options)
+        elif door == "api":
+            options, served = {"secret": SECRET}, database.url
+        airflow = Deployment(version, folder, metadata.url, redis.url, options, served)
         ends.callback(airflow.stop)
         airflow.start()
         yield Deployed(airflow, ends.enter_context(connect(database.url)))

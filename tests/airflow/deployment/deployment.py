@@ -39,12 +39,19 @@ class Deployment:
         database: The URL of an empty PostgreSQL database for Airflow.
         redis: The URL of Redis.
         options: Options of ``[milepost]``, by name.
+        served: The store that the API server opens to all others, in place of a ``url`` among the options.
     """
 
-    def __init__(self, version: str, folder: Path, database: str, redis: str, options: dict[str, str]) -> None:
+    def __init__(
+        self, version: str, folder: Path, database: str, redis: str, options: dict[str, str], served: str | None = None
+    ) -> None:
         self.two = version.startswith("2.")
         self.folder = folder
         self.port = free_port()
+        self._served = {}
+        if served is not None:
+            options = {**options, "url": f"http://127.0.0.1:{self.port}/milepost"}
+            self._served = {"AIRFLOW__MILEPOST__SERVED_URL": served}
         self._python = python_of(version)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._environment = self._configure(database, redis, options)
@@ -128,7 +135,8 @@ class Deployment:
             port = ("--hostname", "127.0.0.1", "--port", str(self.port))
             self._start("webserver", "webserver", *port, "--pid", str(self.folder / "webserver.pid"))
         else:
-            self._start("api-server", "api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1")
+            place = ("--host", "127.0.0.1", "--port", str(self.port))
+            self._start("api-server", "api-server", *place, "--workers", "1", **self._served)
             self._start("dag-processor", "dag-processor")
         self._start("scheduler", "scheduler", "--skip-serve-logs")
         self._start("triggerer", "triggerer", "--skip-serve-logs")
