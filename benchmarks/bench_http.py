@@ -2,7 +2,8 @@
 
 Needs PostgreSQL (BENCH_POSTGRES_URL, by default the local one) and wrk. The peer needs an environment with
 ``apache-airflow==3.3.2 psycopg2-binary asyncpg`` in BENCH_AIRFLOW_PYTHON; without it only our side is measured. Both servers
-have one worker process and a database of their own on the same PostgreSQL, and take turns.
+have one worker process and a database of their own on the same PostgreSQL. They are both up all the time and take turns, so
+that whatever else the machine does meets both; a figure is the median of its rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,51 +30,97 @@ from milepost.remote.wire import dump_call, dumps
 __all__ = ["figures"]
 
 PORT, PEER_PORT = 8497, 8498
-SECONDS = float(os.environ.get("BENCH_SECONDS", "4"))
+SECONDS = float(os.environ.get("BENCH_SECONDS", "3"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SECRET = "benchmark-secret-of-32-characters"  # noqa: S105  (of a server on loopback, for a minute)
 JWT_SECRET = "0123456789abcdef" * 4
 PEER = "Airflow 3.3.2"
+SCOPE = TaskScope("bench", "run", "task")
 
 
 class Request(NamedTuple):
-    """One request for wrk."""
+    """What wrk asks for: the same again and again, or one after the other.
+
+    Args:
+        method: GET, PUT or POST.
+        token: The bearer token.
+        asked: URLs and bodies.
+    """
 
     method: str
-    url: str
     token: str
-    body: str = ""
+    asked: list[tuple[str, str]]
 
 
 class Load(NamedTuple):
-    """What wrk saw."""
+    """What wrk saw, and the processor time of the server."""
 
     rate: float
     p50: float
+    busy: float
 
 
-def wrk(request: Request, connections: int, place: Path) -> Load:
-    """Make the same request again and again; requests per second, and the median in microseconds."""
+class Side(NamedTuple):
+    """A server under load.
+
+    Args:
+        process: The server.
+        requests: What to ask for, by name.
+        accessor: Measures calls of the accessor: microseconds by their names.
+    """
+
+    process: subprocess.Popen[bytes]
+    requests: dict[str, Request]
+    accessor: Callable[[], dict[str, float]]
+
+
+def wrk(side: Side, request: Request, connections: int, place: Path) -> Load:
+    """Ask for some seconds: requests per second, the median in microseconds, and the server's time for a request."""
     script = place / "request.lua"
-    script.write_text(
-        f'wrk.method = "{request.method}"; wrk.headers["authorization"] = "Bearer {request.token}"\n'
-        + (f'wrk.headers["content-type"] = "application/json"; wrk.body = [==[{request.body}]==]\n' if request.body else "")
-    )
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS:g}s", "--latency", "-s", str(script), request.url]
+    asked = ", ".join(f'{{"/{url.split("/", 3)[3]}", [==[{body}]==]}}' for url, body in request.asked)
+    script.write_text(f"""
+        wrk.headers["authorization"] = "Bearer {request.token}"
+        wrk.headers["content-type"] = "application/json"
+        local made, n = {{}}, 0
+        init = function()
+            for i, one in ipairs({{ {asked} }}) do made[i] = wrk.format("{request.method}", one[1], nil, one[2]) end
+        end
+        request = function() n = n % #made + 1; return made[n] end
+    """)
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS:g}s", "--latency", "-s", str(script), request.asked[0][0]]
+    before = ticks(side.process)
     text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS + 60).stdout
+    spent = ticks(side.process) - before
     assert "Non-2xx" not in text, text
+    count = re.search(r"(\d+) requests in", text)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     middle = re.search(r"50%\s+([\d.]+)(us|ms|s)", text)
+    assert count, text
     assert rate, text
     assert middle, text
-    return Load(float(rate[1]), float(middle[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[middle[2]])
+    busy = spent * 1e6 / os.sysconf("SC_CLK_TCK") / max(1, int(count[1]))
+    return Load(float(rate[1]), float(middle[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[middle[2]], busy)
+
+
+def ticks(process: subprocess.Popen[bytes]) -> int:
+    """Return the processor time of a server, all of its processes together: they are one session."""
+    spent = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name in parentheses may hold anything.
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == process.pid:
+                spent += int(fields[11]) + int(fields[12])
+    return spent
 
 
 def once(request: Request) -> None:
     """Make a request, however long it takes: the first one of a server may load a lot."""
     headers = {"Authorization": f"Bearer {request.token}", "Content-Type": "application/json"}
-    asked = urllib.request.Request(request.url, request.body.encode() or None, headers, method=request.method)
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        answer.read()
+    for url, body in request.asked:
+        asked = urllib.request.Request(url, body.encode() or None, headers, method=request.method)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            answer.read()
 
 
 @contextmanager
@@ -101,50 +148,54 @@ def megabytes(process: subprocess.Popen[bytes]) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def loads(get: Request, put: Request, place: Path) -> dict[str, float]:
-    """Measure one server: microseconds per request at 16 connections, and the median at one."""
-    found = {}
-    for name, request in (("GET", get), ("PUT", put)):
-        once(put)
-        once(request)
-        wrk(request, 4, place)
-        found[f"{name}, 16 connections"] = 1e6 / wrk(request, 16, place).rate
-        found[f"{name}, one connection, p50"] = wrk(request, 1, place).p50
-    return found
-
-
-def ours(url: str, place: Path) -> tuple[dict[str, float], float]:
-    """Measure our side; also the memory of the process."""
+@contextmanager
+def ours(url: str, place: Path) -> Iterator[Side]:
+    """Start our side."""
     environment = os.environ | {"MILEPOST__SERVER__SECRET": SECRET, "MILEPOST_HOME": str(place)}
     command = [sys.executable, "-m", "milepost", "serve", "--port", str(PORT), "--url", url]
     at = f"http://127.0.0.1:{PORT}"
-    scope = TaskScope("bench", "run", "task")
     with running(command, environment, f"{at}/health", place) as process, milepost.connect(at, secret=SECRET) as launcher:
-        token = launcher.metastore.token(scope, 1).token
+        token = launcher.metastore.token(SCOPE, 1).token
         with milepost.connect(at, token=token) as store:
-            task = store.instances.open(scope, 1)["task_store"]
+            task = store.instances.open(SCOPE, 1)["task_store"]
             for key in KEYS:
                 task.set(key, VALUE)
-            found = {}
-            for name, call in (("get", lambda n: task.get(KEYS[n % 20])), ("set", lambda n: task.set(KEYS[n % 20], VALUE))):
-                samples = []
-                for number in range(500):
-                    start = time.perf_counter()
-                    call(number)
-                    samples.append((time.perf_counter() - start) * 1e6)
-                found[f"accessor {name}, end to end, p50"] = median(samples)
             handle, token = task._handle, store.metastore._credential.decode()
-            item = calls.Item(KEYS[0], json.dumps(VALUE), 0, calls.new_version())
-            post = [
-                Request("POST", f"{at}/execution/v1/call", token, dumps(dump_call(call)).decode())
-                for call in (calls.Get(handle, KEYS[0]), calls.Put(handle, [item]))
-            ]
-            found |= loads(*post, place)
-            return found, megabytes(process)
+
+            def asks(*wanted: calls.Call[Any]) -> Request:
+                bodies = [dumps(dump_call(call)).decode() for call in wanted]
+                return Request("POST", token, [(f"{at}/execution/v1/call", body) for body in bodies])
+
+            def put(key: str) -> calls.Put:
+                return calls.Put(handle, [calls.Item(key, json.dumps(VALUE), 0, calls.new_version())])
+
+            def accessor() -> dict[str, float]:
+                return {
+                    "get": timed(lambda number: task.get(KEYS[number % 20])),
+                    "set": timed(lambda number: task.set(KEYS[number % 20], VALUE)),
+                }
+
+            many = asks(*(put(key) for key in KEYS[:16]))
+            yield Side(
+                process,
+                {"GET": asks(calls.Get(handle, KEYS[0])), "PUT": asks(put(KEYS[0])), "PUT of 16 keys": many},
+                accessor,
+            )
 
 
-def airflow(python: str, url: str, place: Path) -> dict[str, float]:
-    """Measure Airflow's side."""
+def timed(call: Callable[[int], object]) -> float:
+    """Return the median of 200 calls in microseconds."""
+    samples = []
+    for number in range(200):
+        start = time.perf_counter()
+        call(number)
+        samples.append((time.perf_counter() - start) * 1e6)
+    return median(samples)
+
+
+@contextmanager
+def airflow(python: str, url: str, place: Path) -> Iterator[Side]:
+    """Start Airflow's side."""
     home = place / "airflow"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
@@ -165,31 +216,72 @@ def airflow(python: str, url: str, place: Path) -> dict[str, float]:
         return dict(json.loads(lines[-1]))
 
     asked = ask()
-    found = {f"accessor {name}, end to end, p50": value for name, value in ask("accessor").items()}
     at = f"http://127.0.0.1:{PEER_PORT}"
     command = [str(Path(python).parent / "airflow"), "api-server", "-w", "1", "-p", str(PEER_PORT), "--host", "127.0.0.1"]
-    with running(command, environment, f"{at}/api/v2/version", home):
-        key = f"{at}/execution/store/ti/{asked['id']}/k1"
-        put = Request("PUT", key, asked["token"], json.dumps({"value": VALUE, "expires_at": None}))
-        return found | loads(Request("GET", key, asked["token"]), put, home)
+    with running(command, environment, f"{at}/api/v2/version", home) as process:
+        body = json.dumps({"value": VALUE, "expires_at": None})
+        keys = [f"{at}/execution/store/ti/{asked['id']}/{key}" for key in KEYS[:16]]
+        requests = {
+            "GET": Request("GET", asked["token"], [(keys[0], "")]),
+            "PUT": Request("PUT", asked["token"], [(keys[0], body)]),
+            "PUT of 16 keys": Request("PUT", asked["token"], [(key, body) for key in keys]),
+        }
+        yield Side(process, requests, lambda: ask("accessor"))
+
+
+class Samples(dict[str, list[Load]]):
+    """What the rounds of one side found, by what was measured."""
+
+    def add(self, side: Side, place: Path) -> None:
+        """Measure one round."""
+        for name, cost in side.accessor().items():
+            self.setdefault(f"accessor {name}, end to end, p50", []).append(Load(0, cost, 0))
+        for name, request in side.requests.items():
+            self.setdefault(f"{name}, 16 connections", []).append(wrk(side, request, 16, place))
+            if len(request.asked) == 1:
+                self.setdefault(f"{name}, one connection, p50", []).append(wrk(side, request, 1, place))
+
+    def found(self, name: str) -> tuple[float, float]:
+        """Return the median cost and the median processor time for a request, in microseconds."""
+        costs = [1e6 / load.rate if "16" in name else load.p50 for load in self[name]]
+        return median(costs), median([load.busy for load in self[name]])
+
+
+def measure(sides: dict[str, Side], place: Path) -> dict[str, Samples]:
+    """Measure the servers by turns."""
+    for side in sides.values():
+        for request in reversed(side.requests.values()):
+            once(request)
+            wrk(side, request, 4, place)
+    samples = {name: Samples() for name in sides}
+    for turn in range(ROUNDS):
+        for name in sorted(sides, reverse=bool(turn % 2)):
+            samples[name].add(sides[name], place)
+    return samples
 
 
 def figures() -> list[Figure]:
     """Measure."""
     python = os.environ.get("BENCH_AIRFLOW_PYTHON")
-    with folder() as place, database("milepost_bench_http") as url:
-        found, memory = ours(url, place)
-    peer: dict[str, float] = {}
-    note = "Airflow was not measured: BENCH_AIRFLOW_PYTHON is not set"
-    if python:
-        with folder() as place, database("milepost_bench_http") as url:
-            peer, note = airflow(python, url, place), ""
-    measured = []
-    for name, value in found.items():
-        must = 1 / 15 if "16" in name else 1 / 6
-        theirs = peer.get(name)
-        said = f"{1e6 / value:,.0f} /s" if "16" in name else ""
-        said += f" beside {1e6 / theirs:,.0f} /s" if theirs and said else ""
-        measured.append(Figure(name, value, "us", theirs, PEER, must if theirs else None, note=said or note))
-    measured.append(Figure("memory of the worker process, MB", memory, "MB", must=150, judged="alone"))
-    return measured
+    with folder() as place, database("milepost_bench_http") as url, ours(url, place) as side:
+        if python:
+            with database("milepost_bench_http_peer") as theirs, airflow(python, theirs, place) as peer:
+                samples = measure({"ours": side, PEER: peer}, place)
+        else:
+            samples = measure({"ours": side}, place)
+        memory = megabytes(side.process)
+    return [
+        *(_figure(name, samples["ours"], samples.get(PEER)) for name in samples["ours"]),
+        Figure("memory of the worker process, MB", memory, "MB", must=150, judged="alone"),
+    ]
+
+
+def _figure(name: str, ours: Samples, theirs: Samples | None) -> Figure:
+    cost, busy = ours.found(name)
+    if theirs is None:
+        return Figure(name, cost, "us", note="Airflow was not measured: BENCH_AIRFLOW_PYTHON is not set")
+    peer, peer_busy = theirs.found(name)
+    rate = f"{1e6 / cost:,.0f} /s beside {1e6 / peer:,.0f} /s, " if "16" in name else ""
+    note = f"{rate}{busy:,.0f} us of the server's processor time beside {peer_busy:,.0f}" if busy else ""
+    must = None if "keys" in name else 1 / 15 if "16" in name else 1 / 6
+    return Figure(name, cost, "us", peer, PEER, must, note=note)

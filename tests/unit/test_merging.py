@@ -1,4 +1,4 @@
-"""Writes of one attempt that wait for one another."""
+"""Calls of one attempt that wait for one another."""
 
 from __future__ import annotations
 
@@ -22,27 +22,39 @@ def put(values: dict[str, str], *, fence: int | None = 1, **options: Any) -> cal
     return calls.Put(handle, items, **options)
 
 
+def get(key: str) -> calls.Get:
+    """Return a read."""
+    return calls.Get(calls.Handle(SCOPE, "task:1", instance_id=7, fence=1), key)
+
+
 class Database:
-    """Takes writes; each one ends when it is let go."""
+    """Takes calls; each one ends when it is let go."""
 
     def __init__(self) -> None:
-        self.merger = Merger(self.write)
-        self.made: list[dict[str, str]] = []
+        self.merger = Merger(self.run)
+        self.made: list[Any] = []
         self.open = asyncio.Event()
         self.error: Exception | None = None
 
-    async def write(self, call: calls.Put) -> None:
-        """Make a write."""
-        self.made.append({item.key: item.text for item in call.items})
+    async def run(self, call: calls.Call[Any]) -> Any:
+        """Run a call; a read finds the keys ``a`` and ``b``."""
+        if isinstance(call, calls.Put):
+            self.made.append({item.key: item.text for item in call.items})
+        else:
+            assert isinstance(call, calls.Get | calls.GetMany)
+            self.made.append(call.key if isinstance(call, calls.Get) else sorted(call.keys))
         await self.open.wait()
         if self.error is not None:
             raise self.error
+        if isinstance(call, calls.GetMany):
+            return [(key, key * 2, 0) for key in call.keys if key in ("a", "b")]
+        return (call.key * 2, 0) if isinstance(call, calls.Get) else None
 
-    def start(self, call: calls.Put) -> asyncio.Task[None]:
-        """Begin a write as one of several clients."""
+    def start(self, call: calls.Call[Any]) -> asyncio.Task[Any]:
+        """Begin a call as one of several clients."""
         line = line_of(call)
         assert line is not None
-        return asyncio.create_task(self.merger.put(call, line))
+        return asyncio.create_task(self.merger.call(call, line))
 
 
 async def settle() -> None:
@@ -68,6 +80,27 @@ def test_writes_that_wait_go_together() -> None:
         database.open.set()
         await asyncio.gather(*tasks)
         assert database.made == [{"a": "1"}, {"a": "5", "b": "3", "c": "4"}]
+
+    run(test())
+
+
+def test_reads_that_wait_go_together() -> None:
+    """Reads that arrive during a read are one, and each gets its own answer; they wait for no write."""
+
+    async def test() -> None:
+        database = Database()
+        tasks = [database.start(one) for one in (put({"a": "1"}), *map(get, "aabc"))]
+        await settle()
+        assert database.made == [{"a": "1"}, "a"]
+        database.open.set()
+        assert await asyncio.gather(*tasks) == [None, ("aa", 0), ("aa", 0), ("bb", 0), None]
+        assert database.made == [{"a": "1"}, "a", ["a", "b", "c"]]
+        database.open = asyncio.Event()
+        tasks = [database.start(get("b")) for _ in range(3)]
+        await settle()
+        database.open.set()
+        assert await asyncio.gather(*tasks) == [("bb", 0)] * 3
+        assert database.made[3:] == ["b", "b"]
 
     run(test())
 

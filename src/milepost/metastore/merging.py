@@ -1,8 +1,10 @@
-"""Writes of one attempt that wait for one another go together.
+"""Calls of one attempt that wait for one another go together.
 
-Writers of one key take turns in the database, and each turn ends with a sync. On an event loop, those that arrive while
-another write of the attempt is under way are written with a single statement when it is done. Nobody is told that a value is
+Writers of one key take turns in the database, and each turn ends with a sync. On an event loop, writes that arrive while
+another write of the attempt is under way are made with a single statement when it is done. Nobody is told that a value is
 stored before it is. Of several values for one key the last one is stored, and nobody could have seen the others.
+
+Reads do the same among themselves: each is answered from a moment after it was asked for.
 """
 
 from __future__ import annotations
@@ -14,44 +16,71 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from milepost import calls
-from milepost.calls import PLAIN
+from milepost.calls import PLAIN, Call
 from milepost.scopes import TaskScope
 
 __all__ = ["Merger", "line_of"]
 
-_MOST: Final = 100
-"""Writes that go together at most."""
+_MOST: Final = 32
+"""Calls that go together at most."""
 _MOST_CHARS: Final = 200_000
 """Characters of values that go together at most."""
 
 Line = tuple[Any, ...]
 
 
-def line_of(call: calls.Put) -> Line | None:
-    """Return what writes have in common that may go together; `None` where a write goes alone.
+def line_of(call: Call[Any]) -> Line | None:
+    """Return what calls have in common that may go together; `None` where a call goes alone.
 
-    What refers to something elsewhere goes alone: the row that it overwrites has to be seen.
+    A write of what refers to something elsewhere goes alone: the row that it overwrites has to be seen.
     """
-    handle = call.handle
+    kind = type(call)
+    if kind is not calls.Put and kind is not calls.Get:
+        return None
+    handle: calls.Handle = call.handle  # type: ignore[attr-defined]
     if handle.instance_id is None or handle.logged or type(handle.scope) is not TaskScope:
         return None
-    if any(item.encoding != PLAIN for item in call.items):
-        return None
-    return handle.instance_id, handle.fence, handle.running, handle.writer, call.retention
+    who = (handle.instance_id, handle.fence, handle.running, handle.owner_id)
+    if isinstance(call, calls.Put):
+        plain = all(item.encoding == PLAIN for item in call.items)
+        return (kind, *who, handle.writer, call.retention) if plain else None
+    return (kind, *who)
+
+
+def _join(those: list[Call[Any]]) -> Call[Any]:
+    """Return the one call that does what several of one line ask for."""
+    first = those[0]
+    if isinstance(first, calls.Put):
+        last = {item.key: item for one in those for item in one.items}  # type: ignore[attr-defined]
+        return calls.Put(first.handle, list(last.values()), first.retention)
+    assert isinstance(first, calls.Get)
+    keys = {one.key for one in those}  # type: ignore[attr-defined]
+    return first if len(keys) == 1 else calls.GetMany(first.handle, list(keys))
+
+
+def _part(call: Call[Any], joined: Call[Any], answer: Any) -> Any:
+    """Return the answer to one call of several that went together."""
+    if isinstance(joined, calls.GetMany):
+        return next(((text, encoding) for key, text, encoding in answer if key == call.key), None)  # type: ignore[attr-defined]
+    return answer
+
+
+def _chars(call: Call[Any]) -> int:
+    return sum(len(item.text) for item in call.items) if isinstance(call, calls.Put) else 0
 
 
 class _Waiting:
-    """A write that waits for its turn."""
+    """A call that waits for its turn."""
 
-    def __init__(self, call: calls.Put) -> None:
+    def __init__(self, call: Call[Any]) -> None:
         self.call = call
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.begun = False
 
-    async def outcome(self) -> None:
-        """Wait for the end of the write; when cancelled, end no sooner than a write that has begun."""
+    async def outcome(self) -> Any:
+        """Wait for the answer; when cancelled, end no sooner than a call that has begun."""
         try:
-            await asyncio.shield(self.done)
+            return await asyncio.shield(self.done)
         except asyncio.CancelledError:
             if not self.begun:
                 self.done.cancel()
@@ -62,40 +91,39 @@ class _Waiting:
 
 
 class Merger:
-    """Makes writes of one attempt go together where they would wait for one another.
+    """Makes calls of one attempt go together where they would wait for one another.
 
     Args:
-        write: Makes one write.
+        run: Runs a call.
     """
 
-    def __init__(self, write: Callable[[calls.Put], Awaitable[None]]) -> None:
-        self._write = write
+    def __init__(self, run: Callable[[Call[Any]], Awaitable[Any]]) -> None:
+        self._run = run
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Line, list[_Waiting]]]
         self._loops = weakref.WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def put(self, call: calls.Put, line: Line) -> None:
-        """Write at once, or with those that wait for the write that is under way."""
+    async def call(self, call: Call[Any], line: Line) -> Any:
+        """Run a call at once, or with those that wait for the one that is under way."""
         lines = self._loops.setdefault(asyncio.get_running_loop(), {})
         if (waiting := lines.get(line)) is not None:
             one = _Waiting(call)
             waiting.append(one)
-            await one.outcome()
-            return
+            return await one.outcome()
         lines[line] = []
         try:
-            await self._write(call)
+            return await self._run(call)
         finally:
             self._next(lines, line)
 
     def _next(self, lines: dict[Line, list[_Waiting]], line: Line) -> None:
-        """Have those that wait written, if there are any."""
+        """Have those that wait run, if there are any."""
         waiting = [one for one in lines.pop(line) if not one.done.done()]
         if not waiting:
             return
         chars = count = 0
         for one in waiting[:_MOST]:
-            chars += sum(len(item.text) for item in one.call.items)
+            chars += _chars(one.call)
             if count and chars > _MOST_CHARS:
                 break
             count += 1
@@ -108,10 +136,9 @@ class Merger:
         task.add_done_callback(self._tasks.discard)
 
     async def _together(self, lines: dict[Line, list[_Waiting]], line: Line, waiting: list[_Waiting]) -> None:
-        first = waiting[0].call
-        last = {item.key: item for one in waiting for item in one.call.items}
+        joined = _join([one.call for one in waiting])
         try:
-            await self._write(calls.Put(first.handle, list(last.values()), first.retention))
+            answer = await self._run(joined)
         except asyncio.CancelledError:  # the loop ends
             for one in waiting:
                 one.done.cancel()
@@ -121,6 +148,6 @@ class Merger:
                 one.done.set_exception(error)
         else:
             for one in waiting:
-                one.done.set_result(None)
+                one.done.set_result(_part(one.call, joined, answer))
         finally:
             self._next(lines, line)

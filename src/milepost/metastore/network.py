@@ -64,12 +64,12 @@ class NetworkMetastore(Metastore):
 
     async def acall(self, call: Call[R], /) -> R:
         """Run a call without blocking the event loop; see `Metastore.acall`."""
-        if self._direct and isinstance(call, calls.Put):
+        if self._direct and isinstance(call, calls.Put | calls.Get):
             from milepost.metastore.merging import Merger, line_of
 
             if (line := line_of(call)) is not None:
                 self._merger = self._merger or Merger(self._acall)
-                return await self._merger.put(call, line)  # type: ignore[func-returns-value, return-value]
+                return await self._merger.call(call, line)  # type: ignore[no-any-return]
         return await self._acall(call)
 
     async def _acall(self, call: Call[R]) -> R:

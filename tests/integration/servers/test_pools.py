@@ -184,7 +184,7 @@ def test_a_closed_store_says_so_in_every_thread(database: Database) -> None:
 
 
 async def test_writes_of_one_attempt_go_together(database: Database) -> None:
-    """Writes of one attempt that arrive during another one take one connection, and each is stored when it returns."""
+    """Writes that arrive during another one take one connection; each is stored when it returns, each read gets its own."""
     async with await aconnect(database.url) as store:
         task = await store.atask_store(SCOPE, attempt=1)
         await task.aset("k3", "old")
@@ -198,10 +198,12 @@ async def test_writes_of_one_attempt_go_together(database: Database) -> None:
         await asyncio.gather(*tasks)
         expected = {f"k{number % 5}": number for number in range(25, 30)} | {"é\U0001f600/": {"a": ['"\\\0']}, "k9": 2**70}
         assert dict(await task.aitems()) == expected
+        found = await asyncio.gather(*(task.aget(key, "absent") for key in [*expected, *expected, "absent"]))
+        assert found == [*expected.values(), *expected.values(), "absent"]
 
 
 async def test_writes_that_go_together_are_stale_together(database: Database) -> None:
-    """Where another attempt takes over meanwhile, each write that waited raises and none is stored."""
+    """Where another attempt takes over meanwhile, each write that waited raises and none is stored; reads raise, too."""
     async with await aconnect(database.url) as store:
         task = await store.atask_store(SCOPE, attempt=1)
         with RowLock(database):
@@ -210,6 +212,7 @@ async def test_writes_that_go_together_are_stale_together(database: Database) ->
             tasks += [asyncio.create_task(task.aset(f"k{number}", number)) for number in range(5)]
             database.execute(dialect_sql(database.dialect, "UPDATE instances SET fence = fence + 1"))
             database.execute("COMMIT")
+        tasks += [asyncio.create_task(task.aget(f"k{number}")) for number in range(5)]
         found = await asyncio.gather(*tasks, return_exceptions=True)
-        assert [type(one) for one in found] == [StaleAttemptError] * 6
+        assert [type(one) for one in found] == [StaleAttemptError] * 11
         assert await (await store.atask_store(SCOPE)).aitems() == []
