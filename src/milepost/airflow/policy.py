@@ -2,11 +2,13 @@
 
 Operators of providers take `ResumableJobMixin` from ``airflow.providers.common.compat.sdk``. Where Airflow has none (before
 3.3), that module falls back to a stand-in of its own, which submits a new job at every try. The module of that stand-in is
-replaced here. Nothing is imported until an operator asks for it.
+replaced here. Nothing is imported until an operator asks for it. Names of Airflow 3.3 that a DAG file may ask for are added
+(`milepost.airflow.names`).
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import logging
 import sys
@@ -14,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
+from milepost.airflow.names import add_missing_names
 from milepost.airflow.preload import before_forks
 
 __all__ = ["install"]
@@ -36,14 +39,30 @@ class _Replacement(ModuleType):
 
 
 def _mixin() -> Any:
-    from milepost.airflow.settings import load
-
-    if not load().durable_operators:
+    if not _wanted():
         ours = sys.modules.pop(STAND_IN)
         try:
             return getattr(importlib.import_module(STAND_IN), _MIXIN)
         finally:
             sys.modules[STAND_IN] = ours
+    return _durable_mixin()
+
+
+def _mixin_of_sdk() -> Any:
+    """Return the mixin for ``airflow.sdk``; where it is not wanted there is none, as without Milepost."""
+    if not _wanted():
+        raise AttributeError(f"module 'airflow.sdk' has no attribute {_MIXIN!r}")
+    return _durable_mixin()
+
+
+def _wanted() -> bool:
+    from milepost.airflow.settings import load
+
+    return load().durable_operators
+
+
+@functools.cache
+def _durable_mixin() -> Any:
     from milepost.airflow.durable import DurableJobMixin
 
     _log.info(
@@ -54,8 +73,9 @@ def _mixin() -> Any:
 
 
 def install() -> None:
-    """Replace the stand-in, unless something has imported it already or it is replaced; prepare for forks."""
+    """Replace the stand-in, unless something has imported it already; add names of 3.3; prepare for forks."""
     before_forks()
+    add_missing_names(_mixin_of_sdk)
     if STAND_IN not in sys.modules:
         module = _Replacement(STAND_IN, "Milepost's, in place of the stand-in of Airflow's providers.")
         module.__spec__ = ModuleSpec(STAND_IN, None, origin="Milepost")
