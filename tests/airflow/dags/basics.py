@@ -89,6 +89,11 @@ with DAG("plain", start_date=START, schedule=None) as plain:
         raise ValueError("broken")
 
     @task
+    async def waits(task_store=None):
+        """Use a store in an event loop, which Airflow itself has from 3.2 on."""
+        await task_store.aset("here", True)
+
+    @task
     def current():
         """Find the store from anywhere."""
         try:
@@ -100,6 +105,7 @@ with DAG("plain", start_date=START, schedule=None) as plain:
     function()
     skips()
     fails()
+    waits()
     current()
 
 with DAG("mapped", start_date=START, schedule=None) as mapped:
