@@ -22,6 +22,7 @@ from benchmarks import (
     bench_set,
     bench_set_many,
     bench_start_up,
+    bench_task_start,
     bench_watch,
 )
 from benchmarks.harness import Figure, keep, table
@@ -34,7 +35,7 @@ def main() -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help="only these: get set set_many many_rows start_up attempt collect server watch http rest assets",
+        help="only these: get set set_many many_rows start_up attempt collect server watch http rest assets task_start",
     )
     arguments = parser.parse_args()
     scripts: dict[str, Callable[[], list[Figure]]] = {
@@ -50,6 +51,7 @@ def main() -> int:
         "http": bench_http.figures,
         "rest": partial(bench_rest.figures, arguments.rows),
         "assets": bench_assets.figures,
+        "task_start": bench_task_start.figures,
     }
     if unknown := set(arguments.names) - set(scripts):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {' '.join(scripts)}")

@@ -1,0 +1,124 @@
+"""Runs for `bench_task_start` by the Python of an environment with Airflow and Milepost, not by ours.
+
+``python airflow_start.py FILE HOW TASK SAMPLES`` runs a task and adds what its start took to a file, one line of JSON for
+each sample, in milliseconds. HOW is ``fresh``, a process of its own that has loaded nothing, or ``forked``, a child of a
+process that has loaded Airflow, as workers make them. TASK is ``idle``, ``uses`` or ``plain``: idle without Milepost.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+PARTS: dict[str, float] = {}
+"""Milliseconds by part of a start."""
+
+
+def milliseconds() -> float:
+    return time.perf_counter() * 1000
+
+
+def timed_import(name: str) -> None:
+    start = milliseconds()
+    importlib.import_module(name)
+    PARTS["imports"] = PARTS.get("imports", 0) + milliseconds() - start
+
+
+def time_the_listener(plain: bool) -> None:
+    """Take the time of Milepost's listener, and of the task's code that it wraps."""
+    from milepost.airflow import listener
+
+    original = listener.on_task_instance_running
+
+    def on_task_instance_running(task_instance: Any) -> None:
+        start = milliseconds()
+        if not plain:
+            original(task_instance)
+        PARTS["listener"] = milliseconds() - start
+        task = task_instance.task
+        inner = task.execute
+
+        @functools.wraps(inner)
+        def execute(*args: Any, **kwargs: Any) -> Any:
+            start = milliseconds()
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                PARTS["around"] = milliseconds() - start - PARTS["function"]
+
+        task.__dict__["execute"] = execute
+
+    on_task_instance_running.airflow_impl = original.airflow_impl  # type: ignore[attr-defined]
+    listener.on_task_instance_running = on_task_instance_running
+
+
+def make_dags() -> dict[str, Any]:
+    try:
+        from airflow.sdk import DAG, task
+    except ImportError:
+        from airflow import DAG
+        from airflow.decorators import task
+    begin = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    with DAG("idle", start_date=begin, schedule=None) as idle:
+
+        @task(task_id="it")
+        def nothing() -> None:
+            PARTS["function"] = 0
+
+        nothing()
+    with DAG("uses", start_date=begin, schedule=None) as uses:
+
+        @task(task_id="it")
+        def something(task_store: Any = None) -> None:
+            start = milliseconds()
+            task_store.set("page", 1)
+            PARTS["first_set"] = milliseconds() - start
+            start = milliseconds()
+            task_store.set("page", 2)
+            PARTS["set"] = milliseconds() - start
+            PARTS["function"] = milliseconds() - start + PARTS["first_set"]
+
+        something()
+    return {"idle": idle, "plain": idle, "uses": uses}
+
+
+def sample(file: Path, dag: Any) -> None:
+    run = dag.test()
+    assert str(run.state) == "success", run.state
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(PARTS) + "\n")
+
+
+def main(file: Path, how: str, which: str, samples: int) -> None:
+    """Measure."""
+    plain = which == "plain"
+    if not plain:
+        timed_import("milepost.airflow.policy")  # as Airflow does first of all
+    importlib.import_module("airflow.models")
+    if not plain:
+        timed_import("milepost.airflow.plugin")
+    time_the_listener(plain)
+    dag = make_dags()[which]
+    if how == "fresh":
+        sample(file, dag)
+        return
+    PARTS.pop("imports", None)  # the worker has done that
+    for _ in range(samples):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                sample(file, dag)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]))
