@@ -70,7 +70,11 @@ def figures() -> list[Figure]:
             for which, said in (("idle", "that uses no store"), ("uses", "that sets a key")):
                 samples = measure(python, place, url, how, which)
                 parts = {part: median([one[part] for one in samples if part in one] or [0]) for part in PARTS}
+                cpu = median([one["cpu"] for one in samples]) - median([one["cpu"] for one in plain])
                 note = ", ".join(f"{part} {value:.1f} ms" for part, value in parts.items() if value)
+                note += f"; of the processor's time {cpu:.1f} ms"
+                if which == "uses":
+                    note += f" with the second set, which takes {median([one['later_set'] for one in samples]):.1f} ms"
                 measure_ = f"added to the start of a task {said}, {named}"
                 must = MUST if how == "forked" or which == "idle" else None
                 found.append(Figure(measure_, total(samples), "ms", total(plain), "without", must, "more", note))

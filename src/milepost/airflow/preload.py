@@ -34,7 +34,10 @@ class _Preload:
 
         try:
             scheme = (compat.plainly_configured("milepost", "url") or "sqlite").partition(":")[0]
-            importlib.import_module("milepost.airflow.opening")
+            for name in ("wrapping", "opening"):
+                importlib.import_module(f"milepost.airflow.{name}")
+            # The look for a file of settings loads what knows the user's folders.
+            importlib.import_module("milepost.config.sources").config_file(os.environ)
             importlib.import_module(_ENGINES.get(scheme, "milepost.metastore.sql"))
         except Exception as error:  # noqa: BLE001 - a task that needs it meets the same error, and can tell of it
             _log.debug("not loaded before the fork: %s", error, extra={"action": "airflow_preload"})
