@@ -66,7 +66,7 @@ class Home:
     def steps(self, *steps: list[Any], env: dict[str, str] | None = None, **options: str) -> list[Any]:
         """Take steps of ``steps.py`` in one process, and return their answers."""
         command = self.command(HERE / "steps.py", *(json.dumps(step) for step in steps))
-        environment = {**self.environment(**options), **env}
+        environment = {**self.environment(**options), **(env or {})}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         self.logs.append(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
@@ -88,7 +88,7 @@ class Home:
         folder = Path(file) if Path(file).is_dir() else self.dags(file)
         env = {"AIRFLOW__CORE__DAGS_FOLDER": str(folder), **(env or {})}
         command = self.command(HERE / "driver.py", folder, *dag_ids)
-        environment = {**self.environment(**options), **env}
+        environment = {**self.environment(**options), **(env or {})}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         self.logs.append(done.stdout + done.stderr)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
