@@ -6,13 +6,16 @@ import time
 from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
-__all__ = ["MAX_MICROS", "Clock", "ManualClock", "SystemClock", "from_micros", "to_micros"]
+__all__ = ["MAX_MICROS", "MIN_MICROS", "Clock", "ManualClock", "SystemClock", "from_micros", "to_micros"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 
 MAX_MICROS = (datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
 """The last instant that a `datetime` can show."""
+
+MIN_MICROS = (datetime(1, 1, 1, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+"""The first one."""
 
 
 class Clock(Protocol):

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from milepost import calls
 from milepost.calls import PLAIN, Call, Handle, Item
-from milepost.clock import MAX_MICROS
+from milepost.clock import MAX_MICROS, MIN_MICROS
 from milepost.errors import InvalidKeyError, InvalidValueError
 from milepost.remote.checks import CHECKS, check_json
 from milepost.scopes import AssetScope, TaskScope
@@ -119,7 +119,7 @@ def _load_datetime(raw: Any, place: str) -> datetime:
     from milepost.clock import from_micros
 
     number = _load_int(raw, place)
-    if not 0 <= number <= MAX_MICROS:
+    if not MIN_MICROS <= number <= MAX_MICROS:
         raise InvalidValueError(f"{place} is no instant")
     return from_micros(number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -99,3 +100,58 @@ def test_a_batch_notes_what_is_deactivated(behind: Store, ask: Ask) -> None:
     answer = ask("/execution/v1/call", [dump_call(calls.Get(handle, "k")), dump_call(calls.Now())])
     assert answer.body[0] == {"answer": None, "note": "deactivated"}
     assert list(answer.body[1]) == ["answer"]
+
+
+DAMAGE = {
+    "entries": ("updated_at = 9e18", "updated_at = 'x'"),
+    "changes": ("event = x'ff'", "at = 9e18", "at = -1", "version = x'00'", "old_writer = 'x'", "cause = x'ff'"),
+    "runs": ("created_at = -1", "held_until = -1", "state = x'ff'"),
+    "instances": ("opened_at = -1", "updated_at = 9e18", "map_index = 1.5"),
+    "assets": ("name = x'ff'", "uri = x'ff'", "created_at = -1"),
+    "asset_aliases": ("alias = x'ff'",),
+    "outcomes": ("state = x'ff'", "error = x'ff'", "attempt = x'ff'", "at = x'ff'"),
+    "tokens": ("created_at = -1", "role = 'king'"),
+}
+
+
+def test_damage_looks_the_same(behind: Store, launcher: Store) -> None:
+    """Whatever somebody does to a row: over HTTP it is shown, or refused, as beside the server, and never a fault of it."""
+    own = behind.task_store(OWN)
+    asset = behind.assets.attach(AssetAlias("daily"), A)
+    behind.asset_store(A).set("k", 1)
+    behind.asset_store(A).set("k", 2)
+    behind.instances.open(OWN, 1)["task_store"].set("k", 1)
+    behind.instances.finish(OWN, 1, "failed", error="why")
+    behind.instances.clear(OWN)
+    own.set("k", 2)
+    behind.tokens.create("somebody", role="viewer")
+    looks: list[Callable[[Store], Any]] = [
+        lambda store: store.task_store(OWN).items(),
+        lambda store: store.instances.list(),
+        lambda store: store.instances.archives(OWN),
+        lambda store: store.runs.list(),
+        lambda store: store.runs.outcomes("dag", "run"),
+        lambda store: store.assets.list(),
+        lambda store: store.asset_store(AssetScope(asset.id)).history("k"),
+        lambda store: store.tokens.list(),
+        lambda store: store.stats().newest,
+    ]
+    engine: Any = behind.metastore.engine  # type: ignore[attr-defined]
+    connection = engine.take()
+    try:
+        for table, changes in DAMAGE.items():
+            for change in changes:
+                connection.execute(f"UPDATE {table} SET {change}")
+                assert [repr(look(launcher)) for look in looks] == [repr(look(behind)) for look in looks], (table, change)
+    finally:
+        engine.give(connection)
+
+
+def test_a_run_of_a_day_before_1970(behind: Store, launcher: Store) -> None:
+    """The logical date of a run may be any day, over HTTP too."""
+    day = datetime(1965, 3, 4, tzinfo=timezone.utc)
+    launcher.runs.begin("dag", "old", holder="me", ttl=30, logical_date=day)
+    for store in (launcher, behind):
+        record = store.runs.get("dag", "old")
+        assert record is not None
+        assert (record.logical_date, record.damaged) == (day, None)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
 
 from milepost import calls
 from milepost.assets import unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError
-from milepost.metastore.operations.base import Environment, Operation
+from milepost.metastore.operations.base import Environment, Operation, key_text
 from milepost.scopes import AssetScope
 
 __all__ = ["asset_hash", "find", "find_all", "find_one"]
@@ -74,7 +75,7 @@ def find_one(scope: AssetScope, *, register: bool = False, added: list[AssetScop
         yield "asset_rename", (rows[0][0], asset_hash(*both), *both)  # it keeps its store
         return (rows[0][0], *both)
     if rows:
-        return rows[0]
+        return _readable(rows[0])
     if not register or name is None or uri is None:
         raise unknown_asset(scope)
     number = yield "owner_new", ("asset",)
@@ -98,9 +99,16 @@ def _by_id(scope: AssetScope, number: int) -> Operation[Found]:
     rows = yield "asset_by_id", (number,)
     if not rows:
         raise AssetNotFoundError(f"no asset has the id {number}")
-    _, name, uri = rows[0]
+    found = _readable(rows[0])
+    _, name, uri = found
     # A scope from the time when the asset was known by only one of its names has that one twice.
     before = scope.name == scope.uri and scope.name in (name, uri)
     if not before and (scope.name not in (None, name) or scope.uri not in (None, uri)):
-        raise InvalidValueError(f"the asset with the id {number} is {AssetScope(*rows[0])}, not {scope}")
-    return rows[0]  # type: ignore[no-any-return]
+        raise InvalidValueError(f"the asset with the id {number} is {AssetScope(*found)}, not {scope}")
+    return found
+
+
+def _readable(row: Sequence[Any]) -> Found:
+    """Return an asset from its row, also where somebody put bytes that are no text."""
+    number, name, uri = row
+    return number, key_text(name), key_text(uri)

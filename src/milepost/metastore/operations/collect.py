@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from milepost import calls
-from milepost.clock import from_micros
 from milepost.entry import DueKey, StoreStats
 from milepost.errors import InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
+from milepost.metastore.operations.records import readable_time
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = ["backend", "batch", "due", "lease", "stats"]
@@ -92,5 +92,5 @@ def stats(_call: calls.Stats, _: Environment) -> Operation[StoreStats]:
         changes=changes,
         results=results,
         intents=intents,
-        newest=from_micros(newest) if type(newest) is int else None,  # a damaged time is above all others
+        newest=readable_time(newest),
     )

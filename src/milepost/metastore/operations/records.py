@@ -7,14 +7,23 @@ from datetime import datetime
 from typing import Any, Final, get_args
 
 from milepost.asset_records import AssetRecord, AssetReference
-from milepost.clock import from_micros
-from milepost.entry import Archive, InstanceRecord, InstanceState, RunEvent, RunRecord, Writer
+from milepost.clock import MAX_MICROS, MIN_MICROS, from_micros
+from milepost.entry import Archive, InstanceRecord, InstanceState, Outcome, RunEvent, RunRecord, Writer
 from milepost.metastore.operations.base import key_text
 from milepost.scopes import Scope, TaskScope
 from milepost.token_records import ROLES, TokenRecord
 from milepost.values import loads_strict
 
-__all__ = ["archive_record", "asset_record", "instance_record", "readable_scope", "run_record", "token_record"]
+__all__ = [
+    "archive_record",
+    "asset_record",
+    "instance_record",
+    "outcome_record",
+    "readable_scope",
+    "readable_time",
+    "run_record",
+    "token_record",
+]
 
 _EPOCH: Final = from_micros(0)
 _RUN_STATES: Final = (None, "running", "success", "failed")
@@ -43,17 +52,29 @@ class _Columns:
         self._note(name, value)
         return otherwise
 
+    def identity(self, name: str, value: Any) -> int:
+        """Return the number of a record; 0, which none has, where there is none."""
+        if type(value) is int and value > 0:
+            return value
+        self._note(name, value)
+        return 0
+
     def time(self, name: str, value: Any) -> datetime:
         """Return a time; the epoch where there is none."""
-        try:
+        if type(value) is int and 0 <= value <= MAX_MICROS:
             return from_micros(value)
-        except (TypeError, OverflowError):
-            self._note(name, value)
-            return _EPOCH
+        self._note(name, value)
+        return _EPOCH
 
     def maybe(self, name: str, value: Any) -> datetime | None:
         """Return a time that may be missing."""
         return None if value is None else self.time(name, value)
+
+    def date(self, name: str, value: Any) -> datetime | None:
+        """Return a time that a user has given, also one before 1970."""
+        if type(value) is int and MIN_MICROS <= value < 0:
+            return from_micros(value)
+        return self.maybe(name, value)
 
     def writer(self, name: str, value: Any, own: TaskScope | None) -> Writer:
         """Return a writer; ``python`` where it is none."""
@@ -100,7 +121,7 @@ def archive_record(scope: Scope, rows: Sequence[Sequence[Any]]) -> Archive:
     number, cause, at, writer, *_ = rows[0]
     read = _Columns()
     return Archive(
-        id=number,
+        id=read.identity("number", number),
         scope=scope,
         cause=read.text("cause", cause),
         at=read.time("time", at),
@@ -158,7 +179,7 @@ def run_record(row: Sequence[Any]) -> RunRecord:
         incarnation=read.text("incarnation", incarnation),
         state=read.text("state", state, _RUN_STATES),
         params=read.json("params", params),
-        logical_date=read.maybe("logical_date", logical_date),
+        logical_date=read.date("logical_date", logical_date),
         holder=read.text("holder", holder),
         held_until=read.maybe("held_until", held_until),
         created_at=read.time("created_at", created),
@@ -166,6 +187,24 @@ def run_record(row: Sequence[Any]) -> RunRecord:
         event=None if event[0] is None else RunEvent(*event),
         damaged=read.damage,
     )
+
+
+def outcome_record(dag_id: str, run_id: str, row: Sequence[Any]) -> Outcome:
+    """Return how an attempt ended; what cannot be read of it is shown as text, or stands as 0."""
+    task_id, map_index, attempt, state, error, at = row
+    read = _Columns()
+    return Outcome(
+        scope=readable_scope(dag_id, run_id, task_id, map_index),
+        attempt=read.number("attempt", attempt, 0, 0),
+        state=read.text("state", state) or "",
+        error=read.text("error", error),
+        at=read.time("at", at),
+    )
+
+
+def readable_time(value: Any) -> datetime | None:
+    """Return a time, or `None` where there is none."""
+    return from_micros(value) if type(value) is int and 0 <= value <= MAX_MICROS else None
 
 
 def token_record(row: Sequence[Any]) -> TokenRecord:

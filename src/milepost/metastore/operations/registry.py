@@ -63,9 +63,9 @@ def _joined(rows: Sequence[Any], references: Iterable[Any], aliases: Iterable[An
     referring: dict[int, list[AssetReference]] = defaultdict(list)
     named: dict[int, list[str]] = defaultdict(list)
     for asset, dag, direction in references:
-        referring[asset].append(AssetReference(dag, direction))
+        referring[asset].append(AssetReference(key_text(dag), cast("Any", key_text(direction))))
     for asset, alias in aliases:
-        named[asset].append(alias)
+        named[asset].append(key_text(alias))
     return [asset_record(row, referring[row[0]], sorted(named[row[0]])) for row in rows]
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from milepost import calls
 from milepost.calls import new_version
-from milepost.clock import from_micros
 from milepost.entry import Outcome, RunRecord
 from milepost.errors import RunHeldError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
-from milepost.metastore.operations.records import readable_scope, run_record
+from milepost.metastore.operations.records import outcome_record, run_record
 from milepost.scopes import run_hash
 
 _ALL = 2**31 - 1
@@ -66,10 +65,7 @@ def list_all(call: calls.ListRuns, _: Environment) -> Operation[list[RunRecord]]
 def outcomes(call: calls.ListOutcomes, _: Environment) -> Operation[list[Outcome]]:
     """See `milepost.calls.ListOutcomes`."""
     rows = yield "outcome_list", (run_hash(call.dag_id, call.run_id),)
-    return [
-        Outcome(readable_scope(call.dag_id, call.run_id, task_id, map_index), attempt, state, error, from_micros(at))
-        for task_id, map_index, attempt, state, error, at in rows
-    ]
+    return [outcome_record(call.dag_id, call.run_id, row) for row in rows]
 
 
 def put_result(call: calls.PutResult, _: Environment) -> Operation[None]:
