@@ -77,13 +77,16 @@ def test_state_goes_both_ways(native: Home, tmp_path: Path) -> None:
         store.task_store(TaskScope("elsewhere", "run", "task")).set("k", 1)
 
     put = ["native_put", "native", run["run_id"], "fill"]
-    refused, forced, other, alone, _, bad, without, _ = steps(
+    refused, forced, other, alone, _, bad, _, closed, _, without, _ = steps(
         move("import"),
         move("export", "--force"),
         move("export"),
         move("export", "--dag", "native"),
         [*put, "ref", '{"__airflow_state_ref__": "s3://x"}'],
         move("import"),
+        ["milepost", "assets", "deactivate", "native", "--url", url],
+        move("import", "--dry-run"),
+        ["milepost", "assets", "activate", "native", "--url", url],
         move("import", "--skip"),
         [*put, "e", "3"],
     )
@@ -92,6 +95,7 @@ def test_state_goes_both_ways(native: Home, tmp_path: Path) -> None:
     assert (forced["code"], "Airflow has no such run" in forced["err"]) == (3, True)
     assert (other["code"], alone["code"]) == (3, 5)
     assert (bad["code"], "a worker-side backend of Airflow keeps its value" in bad["err"]) == (3, True)
+    assert "the asset is deactivated in the store" in closed["out"]["left"].values()
     assert without["code"] == 5
     forced, rows = steps(move("import", "--skip", "--force"), ["native_rows"])
     assert (forced["code"], forced["out"]["replaced"]) == (0, [f"{scope} 'e'"])

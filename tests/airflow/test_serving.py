@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,7 +60,11 @@ def wait(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
 
 def test_tasks_reach_the_store_through_the_api_server(home: Home, api: str, tmp_path: Path) -> None:
     """A task whose `url` is Airflow's API server finds its stores; who does not show the secret finds nothing."""
-    (run,) = home.steps(["test", FILE, "records"], url=api, secret=SECRET)
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    shutil.copy(FILE, dags)
+    steps = (["serialize"], ["test", FILE, "records"])
+    _, run = home.steps(*steps, url=api, secret=SECRET, env={"AIRFLOW__CORE__DAGS_FOLDER": str(dags)})
     assert run["state"] == "success", home.logs[-1][-6000:]
     with connect(f"sqlite:///{tmp_path / 'served.db'}") as store:
         assert store.task_store(TaskScope("records", run["run_id"], "work")).get("job") == "j-0"

@@ -37,6 +37,17 @@ OLD: dict[str, Any] = {
         {"__var": {"partial_kwargs": {"outlets": [{"__var": {"uri": "s3://out/"}, "__type": "dataset"}]}}},
     ],
 }
+OLDEST: dict[str, Any] = {
+    "timetable": {"__type": "airflow.timetables.simple.DatasetTriggeredTimetable", "__var": {}},
+    "dataset_triggers": {
+        "__type": "dataset_any",
+        "__var": [
+            {"__var": {"uri": "s3://x/", "extra": None}, "__type": "dataset"},
+            {"__var": [{"__var": {"uri": "s3://y/", "extra": None}, "__type": "dataset"}], "__type": "dataset_all"},
+        ],
+    },
+    "tasks": [],
+}
 NEW: dict[str, Any] = {
     "timetable": {
         "__type": "airflow.timetables.assets.AssetOrTimeSchedule",
@@ -72,6 +83,7 @@ def test_a_dag_of_airflow_2_refers_to_datasets() -> None:
     same = {(AssetScope(name=uri, uri=uri), way) for uri, way in (("s3://x/", "schedule"), ("s3://y/", "schedule"))}
     more = {(AssetScope(name=uri, uri=uri), way) for uri, way in (("s3://in/", "inlet"), ("s3://out/", "outlet"))}
     assert references({"dag": OLD}) == same | more
+    assert references({"dag": OLDEST}) == same
 
 
 def test_a_dag_of_airflow_3_refers_to_assets() -> None:

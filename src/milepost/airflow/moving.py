@@ -158,7 +158,7 @@ def _sound(native: NativeTables, dag_id: str | None, now: datetime, store: Store
     for row in native.rows(dag_id):
         if row.expires_at is not None and row.expires_at <= now:
             report.expired += 1
-        elif reason := _unsound(row, store.settings.max_value_bytes):
+        elif reason := _unsound(row, store.settings.max_value_bytes) or _closed(store, row.owner):
             report.left[_name(row)] = reason
         else:
             yield row
@@ -174,6 +174,14 @@ def _unsound(row: NativeRow, limit: int) -> str | None:
     if isinstance(value, dict) and _REFERENCE in value:
         return "a worker-side backend of Airflow keeps its value ([workers] state_store_backend)"
     return None
+
+
+def _closed(store: Store, owner: Owner) -> str | None:
+    try:
+        record = None if isinstance(owner, TaskScope) else store.assets.get(owner)
+    except InvalidValueError as error:  # it fits two
+        return str(error)
+    return None if record is None or record.active else "the asset is deactivated in the store"
 
 
 def _compact(text: str) -> str:

@@ -149,6 +149,8 @@ class Records:
 
 _ASSETS = frozenset({"asset", "dataset"})
 _REFERENCES = frozenset({"asset_ref", "asset_name_ref", "asset_uri_ref"})
+_SCHEDULES = ("timetable", "dataset_triggers")
+"""Where a DAG says what it waits for; the latter before 2.10."""
 _DIRECTIONS: Mapping[str, Direction] = {"inlets": "inlet", "outlets": "outlet"}
 
 
@@ -163,7 +165,7 @@ def references(data: Any) -> set[Reference]:
     """
     try:
         dag = data["dag"]
-        found = set(_assets(dag.get("timetable"), "schedule"))
+        found = {one for name in _SCHEDULES for one in _assets(dag.get(name), "schedule")}
         for task in dag["tasks"]:
             fields = task.get("__var", task)
             partial = fields.get("partial_kwargs") or {}

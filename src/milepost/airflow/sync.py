@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from milepost.airflow import compat
 from milepost.airflow.records import DagState, Records, Reference, reading
 from milepost.asset_records import AssetChanges, AssetRecord, Direction
-from milepost.calls import RunPage
+from milepost.calls import InstancePage, RunPage
 from milepost.entry import RunRecord
 from milepost.errors import ConflictError, InvalidValueError, RunNotFoundError, StaleAttemptError
 from milepost.scopes import AssetScope
@@ -129,7 +129,7 @@ def _check(
 def _collect(store: Store, gone: Iterable[RunRecord], report: SyncReport) -> None:
     for one in gone:
         if report.dry_run:
-            count = len(store.instances.list(one.dag_id, one.run_id))
+            count = _instances(store, one)
         else:
             try:
                 count = store.instances.delete_run(one.dag_id, one.run_id, incarnation=one.incarnation)
@@ -137,6 +137,17 @@ def _collect(store: Store, gone: Iterable[RunRecord], report: SyncReport) -> Non
                 continue  # somebody else was faster, or it was made anew just now
         report.runs.append(f"{one.dag_id}/{one.run_id}")
         report.instances += count
+
+
+def _instances(store: Store, run: RunRecord) -> int:
+    """Count the instances of a run; by pages, which an index gives."""
+    count, task, index = 0, "", -2
+    while True:
+        page = store.metastore.call(InstancePage(run.dag_id, run.run_id, None, None, task, index, _PAGE))
+        count += len(page)
+        if len(page) < _PAGE:
+            return count
+        task, index = page[-1].scope.task_id, page[-1].scope.map_index
 
 
 # -- assets ---------------------------------------------------------------------------------------------------------------

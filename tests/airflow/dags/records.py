@@ -13,17 +13,21 @@ try:
 except ImportError:
     from airflow import DAG
     from airflow.datasets import Dataset as Asset
-    from airflow.datasets import DatasetAlias as AssetAlias
     from airflow.decorators import task
 
+    try:
+        from airflow.datasets import DatasetAlias as AssetAlias
+    except ImportError:
+        AssetAlias = None
     WATCHED = Asset("s3://records/watched")
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+ALIASES = [] if AssetAlias is None else [AssetAlias("alias")]
 READ, MAPPED, WRITTEN, WAITED = (Asset(f"s3://records/{name}") for name in ("read", "mapped", "written", "waited"))
 
 with DAG("records", start_date=START, schedule=None) as records:
 
-    @task(inlets=[READ, AssetAlias("alias")], outlets=[WRITTEN])
+    @task(inlets=[READ, *ALIASES], outlets=[WRITTEN])
     def work(number=0, task_store=None, asset_store=None):
         """Leave something in both stores."""
         task_store.set("job", f"j-{number}")
@@ -35,7 +39,7 @@ with DAG("records", start_date=START, schedule=None) as records:
 
 with DAG("waits", start_date=START, schedule=(WAITED | (WATCHED & READ))) as waits:
 
-    @task(outlets=[AssetAlias("alias")])
+    @task(outlets=ALIASES)
     def attach():
         """Nothing."""
 
