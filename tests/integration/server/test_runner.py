@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from milepost import Asset, Store, TaskScope
+from milepost import Asset, AssetAlias, Store, TaskScope
 from tests.integration.runner.helpers import Project
 from tests.support.forked import Forked
 from tests.support.serving import SECRET
@@ -17,10 +17,11 @@ DAG_FILE = """
 import os
 from milepost import connect
 
-@task(retries=1, retry_delay=0, inlets=[Asset("orders")], outlets=[Asset("sums", uri="s3://sums")])
+@task(retries=1, retry_delay=0, inlets=[Asset("orders"), AssetAlias("daily")], outlets=[Asset("sums", uri="s3://sums")])
 def first(task_store=None, asset_store=None):
     told = [name for name, value in os.environ.items() if {secret!r} in value or "SECRET" in name or "TOKEN" in name]
     asset_store[Asset("sums", uri="s3://sums")].set("told", told)
+    asset_store[Asset("aliased")].advance("seen", 1)
     if task_store.get("tried") is None:
         task_store.set("tried", True)
         os.kill(os.getpid(), 9)
@@ -53,10 +54,12 @@ def project(tmp_path: Path, url: str, forked: Forked) -> Iterator[Project]:
 def test_a_run_behind_a_server(project: Project, behind: Store) -> None:
     """Attempts work with tokens of their own and never see the secret; a killed one goes on, results are passed on."""
     project.write(DAG_FILE.format(secret=SECRET))
+    behind.assets.attach(AssetAlias("daily"), Asset("aliased"))
     outcome = project.run()
     assert outcome.code == 0, outcome.err
     assert behind.runs.get_results("behind", "r1", "total") == {-1: "12"}
     assert behind.asset_store(Asset("sums", uri="s3://sums")).get("told") == []
+    assert behind.asset_store(Asset("aliased")).get("seen") == 1
     assert behind.task_store(TaskScope("behind", "r1", "double", 2)).get("progress") == {"done": 3, "total": 3}
     record = behind.instances.get(TaskScope("behind", "r1", "first"))
     assert record is not None
