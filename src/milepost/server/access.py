@@ -12,7 +12,7 @@ from milepost.calls import Call, Handle
 from milepost.entry import Writer
 from milepost.errors import ForbiddenError
 from milepost.scopes import AssetScope, TaskScope
-from milepost.server.auth import Claims
+from milepost.server.auth import Claims, mark
 
 __all__ = ["BY_SECRET", "CHECKED", "READS", "WRITES", "own_handle", "past_run", "permit"]
 
@@ -111,7 +111,7 @@ def permit(claims: Claims, call: Call[Any]) -> None:
             raise _foreign(claims)
     elif isinstance(call, calls.GetResults):
         own = (claims.scope.dag_id, claims.scope.run_id)
-        if (call.dag_id, call.run_id) != own or call.task_id not in claims.results:
+        if (call.dag_id, call.run_id) != own or mark(call.task_id) not in claims.results:
             raise _foreign(claims)
     elif isinstance(call, calls.FindAsset):  # what an asset of its own is called by now
         if call.register or call.scope.asset_id not in claims.assets:
@@ -130,9 +130,9 @@ def _permit_open(claims: Claims, call: calls.Open) -> None:
     asked = (call.scope, call.attempt, call.incarnation)
     own = (claims.scope, claims.attempt, claims.incarnation)
     declared = (
-        set(call.inlets) <= set(claims.inlets)
-        and set(call.outlets) <= set(claims.outlets)
-        and set(call.inlet_aliases) <= claims.aliases
+        {mark(one) for one in call.inlets} <= claims.inlets
+        and {mark(one) for one in call.outlets} <= claims.outlets
+        and {mark(one) for one in call.inlet_aliases} <= claims.aliases
     )
     if asked != own or not declared:  # what an alias stands for takes the worker secret to say
         raise _foreign(claims)

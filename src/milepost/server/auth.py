@@ -7,8 +7,11 @@ instance, its fence and its assets, so that no later request has to look them up
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import hmac
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -23,10 +26,12 @@ try:
 except ImportError as error:
     raise MissingDependencyError("a server needs more packages: pip install 'milepost[server]'") from error
 
-__all__ = ["Claims", "Launcher", "WorkerAuth", "bearer"]
+__all__ = ["MAX_TOKEN", "Claims", "Launcher", "WorkerAuth", "bearer", "claims_of", "mark"]
 
 _AUDIENCE: Final = "milepost.execution"
 _CACHED: Final = 4096
+MAX_TOKEN: Final = 40_000
+"""Characters of a token before its attempt has opened; it then also holds the numbers of its assets."""
 
 
 class Launcher:
@@ -44,10 +49,10 @@ class Claims:
         scope: The task instance.
         attempt: The attempt.
         incarnation: That of the run, if one was given.
-        inlets: Declared inlets.
-        outlets: Declared outlets.
-        aliases: Declared aliases among the inlets.
-        results: Tasks of the same run whose results the attempt may read.
+        inlets: Marks (see `mark`) of the declared inlets.
+        outlets: Of the declared outlets.
+        aliases: Of the declared aliases among the inlets.
+        results: Of the tasks of the same run whose results the attempt may read.
         expires_at: When the token ends, in seconds since 1970.
         instance_id: The number of the instance, once the attempt has opened; so are the next two.
         fence: The fence that the attempt holds.
@@ -57,8 +62,8 @@ class Claims:
     scope: TaskScope
     attempt: int
     incarnation: str | None
-    inlets: tuple[AssetScope, ...]
-    outlets: tuple[AssetScope, ...]
+    inlets: frozenset[str]
+    outlets: frozenset[str]
     aliases: frozenset[str]
     results: frozenset[str]
     expires_at: int
@@ -93,7 +98,7 @@ class WorkerAuth:
 
     def __init__(self, secrets: Sequence[str], seconds: int) -> None:
         self._secrets = [hmac.digest(b"milepost worker secret", one.encode(), "sha256") for one in secrets]
-        self._keys = [hmac.digest(one.encode(), b"milepost execution token 1", "sha256") for one in secrets]
+        self._keys = [hmac.digest(one.encode(), b"milepost execution token 2", "sha256") for one in secrets]
         self.seconds = seconds
         self._read: OrderedDict[str, Claims] = OrderedDict()
 
@@ -138,8 +143,8 @@ class WorkerAuth:
                 _task(claims.scope),
                 claims.attempt,
                 claims.incarnation,
-                [_asset(one) for one in claims.inlets],
-                [_asset(one) for one in claims.outlets],
+                sorted(claims.inlets),
+                sorted(claims.outlets),
                 sorted(claims.aliases),
                 sorted(claims.results),
             ],
@@ -170,8 +175,8 @@ def _claims_in(token: str, key: bytes) -> Claims:
             TaskScope(*scope),
             attempt,
             incarnation,
-            tuple(AssetScope(*one) for one in inlets),
-            tuple(AssetScope(*one) for one in outlets),
+            frozenset(inlets),
+            frozenset(outlets),
             frozenset(aliases),
             frozenset(results),
             int(found["exp"]),
@@ -189,8 +194,14 @@ def _task(scope: TaskScope) -> list[Any]:
     return [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
 
 
-def _asset(scope: AssetScope) -> list[Any]:
-    return [scope.asset_id, scope.name, scope.uri]
+def mark(thing: AssetScope | str) -> str:
+    """Return what stands for an asset or a name in a token, which has to fit into a header: 120 bits of a digest.
+
+    Nobody finds another name for the mark of a given one, so that it is as good as the name itself.
+    """
+    parts = [thing.asset_id, thing.name, thing.uri] if isinstance(thing, AssetScope) else thing
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=15).digest()
+    return base64.urlsafe_b64encode(digest).decode()
 
 
 def claims_of(body: Any) -> Claims:
@@ -229,11 +240,11 @@ def _names(body: dict[str, Any], name: str, limit: int) -> frozenset[str]:
     given = body.get(name, [])
     if not isinstance(given, list):
         raise InvalidValueError(f"{name} must be a list of texts")
-    return frozenset(check_text(one, f"one of {name}", limit) for one in given)
+    return frozenset(mark(check_text(one, f"one of {name}", limit)) for one in given)
 
 
-def _assets(body: dict[str, Any], name: str) -> tuple[AssetScope, ...]:
+def _assets(body: dict[str, Any], name: str) -> frozenset[str]:
     given = body.get(name, [])
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 3 for one in given):
         raise InvalidKeyError(f"{name} must be a list of assets, each a list of id, name and URI")
-    return tuple(AssetScope(*one) for one in given)
+    return frozenset(mark(AssetScope(*one)) for one in given)

@@ -17,7 +17,7 @@ from milepost.errors import AuthenticationError, ForbiddenError, InvalidValueErr
 from milepost.remote.problems import problem_of, status_of
 from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, Reader, dump_answer, dumps, name_of
 from milepost.server import access
-from milepost.server.auth import Claims, Launcher, WorkerAuth, bearer, claims_of
+from milepost.server.auth import MAX_TOKEN, Claims, Launcher, WorkerAuth, bearer, claims_of
 from milepost.server.logs import OUTAGES
 from milepost.values import loads_strict
 
@@ -142,6 +142,10 @@ class Execution:
             raise ForbiddenError("tokens are made for who shows the worker secret")
         claims = claims_of(loads_strict(await request.body()))
         token, seconds = self._auth.token(claims)
+        if len(token) > MAX_TOKEN:
+            raise InvalidValueError(
+                "the attempt declares more assets, aliases and results than a token can hold (about 1,300 in all)"
+            )
         return JSONResponse({"token": token, "seconds": seconds})
 
     async def renew(self, request: Request) -> Response:

@@ -255,6 +255,17 @@ def test_s26_an_attempt_whose_task_is_cleared(behind: Store, worker: MakeWorker,
     assert behind.task_store(OWN).items() == [("n", 2)]
 
 
+def test_a_token_fits_into_a_header(worker: MakeWorker, ask: Ask) -> None:
+    """However long the names of its assets are, a token stays small; one that would not is refused when it is made."""
+    assets = [AssetScope(name=f"{number}{'n' * 1400}", uri=f"{number}{'u' * 1400}") for number in range(80)]
+    mine = worker(OWN, inlets=assets[:40], outlets=assets[40:])
+    assert len(mine.open()["asset_store"]) == 80
+    assert len(mine.token) < 4_000
+    wanted = {"scope": ["dag", "run", "task", 0], "attempt": 1, "aliases": [f"alias{number}" for number in range(2_000)]}
+    answer = ask("/execution/v1/token", wanted)
+    assert (answer.status, "more assets" in answer.body["detail"]) == (422, True)
+
+
 def test_tokens_expire_and_are_renewed(behind: Store, served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token that has expired is 401; one that is renewed in time goes on."""
     from tests.support.serving import SECRET
