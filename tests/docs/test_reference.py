@@ -31,7 +31,8 @@ def documented(module: str) -> set[str]:
     """Return the names of a module that have a place on the page of the Python API."""
     text = (DOCS / "reference/api.rst").read_text(encoding="utf-8")
     automatic = re.findall(rf"^\.\. auto\w+:: {re.escape(module)}\.(\w+)$", text, re.MULTILINE)
-    own = re.findall(r"^\.\. py:data:: (\w+)$", text, re.MULTILINE) if module == "milepost.sdk" else []
+    prefix = "" if module == "milepost.sdk" else re.escape(f"{module}.")
+    own = re.findall(rf"^\.\. py:data:: {prefix}(\w+)$", text, re.MULTILINE)
     assert len(automatic) == len(set(automatic))
     return {*automatic, *own}
 
