@@ -3,7 +3,7 @@
 PYTHON ?= python3
 PYTEST_ARGS ?=
 # Versions of Airflow that `make test-airflow` runs on, each in an environment of its own in .airflow/.
-AIRFLOW ?= 2.9.3 2.10.5 2.11.2 3.0.6 3.1.8 3.2.2
+AIRFLOW ?= 2.9.3 2.11.2 3.0.6 3.1.8 3.2.2 3.3.2
 # Deployments that `make test-airflow-deployment` starts, one after the other. Workers reach PostgreSQL; with +serve
 # `milepost serve`; with +api (Airflow 3) Airflow's API server.
 DEPLOYMENT ?= 2.11.2 3.2.2 3.2.2+serve 3.2.2+api

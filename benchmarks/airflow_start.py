@@ -2,7 +2,8 @@
 
 ``python airflow_start.py FILE HOW TASK SAMPLES`` runs a task and adds what its start took to a file, one line of JSON for
 each sample, in milliseconds. HOW is ``fresh``, a process of its own that has loaded nothing, or ``forked``, a child of a
-process that has loaded Airflow, as workers make them. TASK is ``idle``, ``uses`` or ``plain``: idle without Milepost.
+process that has loaded Airflow, as workers make them. TASK is ``idle``, ``uses`` or ``plain``: idle without Milepost; or
+``both``, which sets keys in Milepost's store and in Airflow's own, by turns.
 """
 
 import functools
@@ -84,7 +85,22 @@ def make_dags() -> dict[str, Any]:
                 task_store.set("page", 2)
 
         something()
-    return {"idle": idle, "plain": idle, "uses": uses}
+    with DAG("both", start_date=begin, schedule=None) as both:
+
+        @task(task_id="it")
+        def compares(task_store: Any = None, **context: Any) -> None:
+            sides = {"ours": task_store, "native": context["task_state_store"]}
+            times: dict[str, list[float]] = {name: [] for name in sides}
+            for number in range(-10, 200):
+                for name, store in sides.items():
+                    start = time.perf_counter()
+                    store.set(f"k{number % 20}", {"page": number, "status": "running"})
+                    if number >= 0:
+                        times[name].append((time.perf_counter() - start) * 1e6)
+            PARTS.update({name: sorted(kept)[100] for name, kept in times.items()})
+
+        compares()
+    return {"idle": idle, "plain": idle, "uses": uses, "both": both}
 
 
 def sample(file: Path, dag: Any) -> None:

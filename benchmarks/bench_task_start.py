@@ -1,7 +1,9 @@
 """What does Milepost add to the start of a task of Airflow, imports included, as measured in the process of the task?
 
 Needs an environment with Airflow and Milepost in BENCH_AIRFLOW_PYTHON, such as ``.airflow/2.11.2/bin/python`` after
-``make test-airflow``; without it nothing is measured. BENCH_START_URL names the store, by default a SQLite file.
+``make test-airflow``; without it nothing is measured. BENCH_START_URL names the store, by default a SQLite file. On
+Airflow 3.3 and later: what does `set` cost in a task beside Airflow's own accessor? That one is flattered: in ``dag.test()``
+its API server is in the same process.
 """
 
 from __future__ import annotations
@@ -78,4 +80,8 @@ def figures() -> list[Figure]:
                 measure_ = f"added to the start of a task {said}, {named}"
                 must = MUST if how == "forked" or which == "idle" else None
                 found.append(Figure(measure_, total(samples), "ms", total(plain), "without", must, "more", note))
+        if len(list(Path(python).parent.parent.glob("lib/python*/site-packages/airflow/state/metastore.py"))) == 1:
+            (both,) = measure(python, place, url, "fresh", "both")[:1]
+            name = "set from a task, its store a file"
+            found.append(Figure(name, both["ours"], "us", both["native"], "Airflow's own", 1 / 6))
     return found

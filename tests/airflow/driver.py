@@ -132,7 +132,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def share_api_server() -> None:
-    """Have `dag.test()` of Airflow 3 make its API server once in a process, not for each task: that takes most of the time."""
+    """Have `dag.test()` of Airflow 3 make its API server once, not for each task, which takes most of the time."""
     with contextlib.suppress(ImportError):
         from airflow.sdk.execution_time import supervisor
 

@@ -27,6 +27,9 @@ def load(file: str) -> dict[str, Any]:
 
 def test(file: str, dag_id: str) -> Any:
     """Run `dag.test()`; the run."""
+    from driver import share_api_server
+
+    share_api_server()
     dag = load(file)[dag_id]
     dag.fileloc = file
     run = dag.test()
