@@ -31,7 +31,7 @@ RELEASES = {
 DEPLOYED = ("2.11.2", "3.2.2")
 """The versions of which there are deployments: with Celery over Redis, and PostgreSQL."""
 
-_PROVIDERS = ("apache-airflow-providers-apache-livy==4.6.4", "mergedeep==1.3.4")
+_PROVIDERS = ("apache-airflow-providers-apache-livy==4.6.4", "apache-airflow-providers-common-sql>=2.4", "mergedeep==1.3.4")
 _BARE = "apache-airflow-providers-databricks==7.23.0"
 """Providers of today, whose operators ask for `ResumableJobMixin`. They need Airflow 2.11. Of Databricks, only what submits
 jobs is installed, without the libraries for SQL."""
