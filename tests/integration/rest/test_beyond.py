@@ -61,6 +61,18 @@ def test_conditions_that_cannot_be_read(ask: Ask, task: TaskStoreAccessor, heade
     assert "k" not in task
 
 
+def test_conditions_are_in_the_document(site: Site) -> None:
+    """Clients that are generated from the OpenAPI document can say what they expect to find, at each edit of a key."""
+    paths = json.loads(site.server.get("/api/v2/openapi.json")[1])["paths"]
+    told = {
+        (path.endswith("{key}"), method)
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if {"If-Match", "If-None-Match"} <= {one["name"] for one in operation.get("parameters", ())}
+    }
+    assert told == {(True, "put"), (True, "patch"), (True, "delete"), (False, "put"), (False, "patch")}
+
+
 def test_a_clear_takes_no_condition(ask: Ask, task: TaskStoreAccessor) -> None:
     """Versions are those of single keys, so a clear that names one is refused."""
     task.set("k", 1)

@@ -129,12 +129,12 @@ def add_edits(routes: APIRouter, base: str, kind: str, target: Callable[..., Any
         "dependencies": editor,
         "status_code": 204,
         "responses": shapes.errors(404, 409, 412, 413),
-        "openapi_extra": shapes.body(expires=True) if expires else shapes.body(),
+        "openapi_extra": shapes.conditional(shapes.body(expires=True) if expires else shapes.body()),
     }
     patching: dict[str, Any] = {
         "dependencies": editor,
         "responses": {200: shapes.json_answer({}), **shapes.errors(404, 409, 412, 413)},
-        "openapi_extra": shapes.body(),
+        "openapi_extra": shapes.conditional(shapes.body()),
     }
     stays = "; its expiry stays" if expires else ""
 
@@ -172,6 +172,7 @@ def add_edits(routes: APIRouter, base: str, kind: str, target: Callable[..., Any
         status_code=204,
         operation_id=f"delete_{kind}_state_store",
         responses=shapes.errors(404, 409, 412),
+        openapi_extra=shapes.conditional(),
     )
     async def delete_key(request: Request, key: str, known: Target = found) -> Response:
         """Delete a key; nothing if it is absent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["asset_collection", "body", "errors", "json_answer", "record", "task_collection"]
+__all__ = ["asset_collection", "body", "conditional", "errors", "json_answer", "record", "task_collection"]
 
 _VALUE: Final = {"description": "Any JSON value but null.", "title": "Value"}
 _ERROR: Final = {
@@ -83,6 +83,19 @@ def _collection(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 task_collection: Final = _collection("task_state_store", task)
 asset_collection: Final = _collection("asset_state_store", asset)
+
+
+def _header(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "schema": {"type": "string"}, "description": text}
+
+
+_ABSENT: Final = _header("If-None-Match", "`*`: only if the key is absent.")
+_VERSIONS: Final = _header("If-Match", "Only over one of these versions (`ETag`); `*`: only if the key is there.")
+
+
+def conditional(extra: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Describe the conditions that an edit of a key takes; ``extra``: what else is said of it."""
+    return {**(extra or {}), "parameters": [_VERSIONS, _ABSENT]}
 
 
 def body(*, expires: bool = False, **others: dict[str, Any]) -> dict[str, Any]:
