@@ -76,8 +76,11 @@ class RowsJob(ResumableJobMixin, BaseOperator):
     def poll_until_complete(self, external_id, context):
         """Wait for the job and show how far it is."""
         deadline = time.monotonic() + PATIENCE
-        while (job := ask(f"/jobs/{external_id}"))["state"] == "running":
+        while True:
+            job = ask(f"/jobs/{external_id}")
             context["task_store"].set("progress", {"done": job["done"], "total": job["rows"]})
+            if job["state"] != "running":
+                break
             if time.monotonic() > deadline:
                 raise TimeoutError(f"job {external_id} is still running")
             time.sleep(0.1)
@@ -93,7 +96,7 @@ with DAG("job_operator") as dag:
 
     @task
     def report(rows):
-        """Print the result and how many jobs the service has run."""
-        print(f"{rows:,} rows; jobs of the service: {len(ask('/jobs'))}")
+        """Print the result and how many jobs the service has run, for this run and all before it."""
+        print(f"{rows:,} rows; jobs of the service so far: {len(ask('/jobs'))}")
 
     report(RowsJob(task_id="load", rows=10_000, retries=3, retry_delay=0.1).output)

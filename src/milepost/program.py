@@ -49,13 +49,13 @@ async def _awaiting(ask: Ask) -> Any:
     return await answer if hasattr(answer, "__await__") else answer
 
 
-def run(metastore: Metastore, program: Program[R]) -> R:
-    """Run a program to its end and return its result."""
+def run(metastore: Metastore | None, program: Program[R]) -> R:
+    """Run a program to its end and return its result. One that makes no calls needs no metastore."""
     try:
         call = next(program)
         while True:
             try:
-                answer = _blocking(call) if isinstance(call, Ask) else metastore.call(call)
+                answer = _blocking(call) if isinstance(call, Ask) else metastore.call(call)  # type: ignore[union-attr]
             except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:
@@ -64,13 +64,13 @@ def run(metastore: Metastore, program: Program[R]) -> R:
         return done.value  # type: ignore[no-any-return]
 
 
-async def arun(metastore: Metastore, program: Program[R]) -> R:
+async def arun(metastore: Metastore | None, program: Program[R]) -> R:
     """Run a program to its end without blocking the event loop."""
     try:
         call = next(program)
         while True:
             try:
-                answer = await (_awaiting(call) if isinstance(call, Ask) else metastore.acall(call))
+                answer = await (_awaiting(call) if isinstance(call, Ask) else metastore.acall(call))  # type: ignore[union-attr]
             except BaseException as error:  # noqa: BLE001  (the program decides, and raises it again)
                 call = program.throw(error)
             else:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from milepost.accessors import TaskStoreAccessor
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.job_records import JobDecision
+from milepost.program import Ask, Program, arun, run
 
 if TYPE_CHECKING:
     from milepost.accessors.jobs import JobRequest
@@ -29,6 +29,7 @@ class ResumableJobMixin(ABC):
     * ``find_job(self, token, context)`` returns the id of the job that was submitted with a token, or `NOT_FOUND`. It
       closes the gap between a submission and its record where the service does not know each token once.
     * ``cancel_job(self, external_id, context)`` ends a job that is replaced while it runs (``on_changed = "resubmit"``).
+      If it raises, nothing is submitted, and the next attempt asks again how the job stands.
 
     Args:
         durable: Whether to remember the job, by default `True`; `False` submits one at every attempt.
@@ -46,7 +47,7 @@ class ResumableJobMixin(ABC):
     """
 
     external_id_key: str = "remote_job_id"
-    fingerprint_fields: Sequence[str] = ()
+    fingerprint_fields: Collection[str] = ()
     on_unknown: str = "resubmit"
     on_changed: str = "reattach"
     submission_token: str | None = None
@@ -87,7 +88,7 @@ class ResumableJobMixin(ABC):
     def resume_decision(self, context: Any) -> JobDecision:
         """Submit the job, or find that it is there already, and do not wait for it.
 
-        For operators that wait in a way of their own, or defer.
+        For operators that wait in a way of their own, or defer. With ``durable=False`` a job is submitted each time.
 
         Args:
             context: The task's context.
@@ -98,16 +99,13 @@ class ResumableJobMixin(ABC):
         Raises:
             JobConflictError: As in `TaskStoreAccessor.submit_once`, like all else.
         """
-        from milepost.accessors.jobs import resume  # few processes need it, and all would pay for it
-
-        self._refuse_asynchronous()
-        return resume(_task_store(context), self._request(context, self._status))
+        work = _Work(self, context, run)
+        return run(work.metastore, work.decide())
 
     async def aresume_decision(self, context: Any) -> JobDecision:
         """As `resume_decision`; the methods may be asynchronous."""
-        from milepost.accessors.jobs import aresume
-
-        return await aresume(_task_store(context), self._request(context, self._astatus))
+        work = _Work(self, context, arun)
+        return await arun(work.metastore, work.decide())
 
     def execute_resumable(self, context: Any) -> Any:
         """Submit the job unless it is there already, wait for it, and return its result. ``execute`` calls this.
@@ -118,104 +116,125 @@ class ResumableJobMixin(ABC):
         Returns:
             What `get_job_result` returns, on every path.
         """
-        self._refuse_asynchronous()
-        if not self.durable:
-            job = self._submit(_random_token(), context)
-        else:
-            decision = self.resume_decision(context)
-            job = decision.job_id
-            if decision.status == "done":
-                return self.get_job_result(job, context)
-        self.poll_until_complete(job, context)
-        return self.get_job_result(job, context)
+        work = _Work(self, context, run)
+        return run(work.metastore, work.execute())
 
     async def aexecute_resumable(self, context: Any) -> Any:
         """As `execute_resumable`; the methods may be asynchronous."""
-        if not self.durable:
-            job = await _value(self._submit(_random_token(), context))
-        else:
-            decision = await self.aresume_decision(context)
-            job = decision.job_id
-            if decision.status == "done":
-                return await _value(self.get_job_result(job, context))
-        await _value(self.poll_until_complete(job, context))
-        return await _value(self.get_job_result(job, context))
+        work = _Work(self, context, arun)
+        return await arun(work.metastore, work.execute())
 
-    # -- how the core asks ------------------------------------------------------------------------------------------
 
-    def _refuse_asynchronous(self) -> None:
-        import inspect
+class _Work:
+    """One call of an operator's. It is no part of the mixin, whose private names could meet those of an operator.
 
-        for name in _METHODS:
-            if inspect.iscoroutinefunction(getattr(self, name)):
-                raise UnsupportedTypeError(f"{name} is asynchronous: execute has to be too, and to await aexecute_resumable")
+    Args:
+        operator: The operator.
+        context: The task's context.
+        runs: `run` or `arun`: runs programs of the operator's methods.
+    """
 
-    def _request(self, context: Any, status: Any) -> JobRequest:
+    def __init__(self, operator: ResumableJobMixin, context: Any, runs: Any) -> None:
+        self.operator = operator
+        self.context = context
+        self.runs = runs
+        if runs is run:
+            import inspect
+
+            for name in _METHODS:
+                if inspect.iscoroutinefunction(getattr(operator, name)):
+                    raise UnsupportedTypeError(
+                        f"{name} is asynchronous: execute has to be too, and to await aexecute_resumable"
+                    )
+        self.store = _task_store(context)
+        if self.store is None and operator.durable:
+            raise InvalidValueError(
+                "the context has no task_store of Milepost, so the job could not be remembered; run the operator under "
+                "Milepost, or make it with durable=False"
+            )
+        self.metastore = None if self.store is None else self.store._metastore
+
+    def execute(self) -> Program[Any]:
+        """Decide, wait, and fetch the result."""
+        decision = yield from self.decide()
+        if decision.status == "active":
+            yield self._ask("poll_until_complete", decision.job_id)
+        return (yield self._ask("get_job_result", decision.job_id))
+
+    def decide(self) -> Program[JobDecision]:
+        """Submit the job, or find that it is there already."""
+        from milepost.accessors.jobs import decide, submit_forgotten  # few processes need it, and all would pay for it
+
+        request = self._request()
+        if self.store is None or not self.operator.durable:
+            return (yield from submit_forgotten(request, None if self.store is None else self.store.scope))
+        return (yield from decide(self.store, request))
+
+    def _ask(self, method: str, argument: Any) -> Ask:
+        function = getattr(self.operator, method)
+        return Ask(method, lambda given: function(given, self.context), argument)
+
+    def _submit(self, token: str) -> Program[Any]:
+        operator = self.operator
+        operator.submission_token = token
+        try:
+            return (yield Ask("submit_job", operator.submit_job, self.context))
+        finally:
+            operator.submission_token = None
+
+    def _status(self, job: Any) -> Program[str]:
+        operator = self.operator
+        status = yield self._ask("get_job_status", job)
+        if (yield Ask("is_job_active", operator.is_job_active, status)):
+            return "active"
+        return "done" if (yield Ask("is_job_succeeded", operator.is_job_succeeded, status)) else "gone"
+
+    def _request(self) -> JobRequest:
         from milepost.accessors.jobs import JobRequest
 
-        find, cancel = self.find_job, self.cancel_job
-        fields = self.fingerprint_fields
-        if isinstance(fields, str):
-            raise UnsupportedTypeError(f"fingerprint_fields takes several names, not one str; say ({fields!r},)")
+        operator = self.operator
         return JobRequest.checked(
-            self.external_id_key,
-            lambda token: self._submit(token, context),
-            params={name: getattr(self, name) for name in fields} if fields else None,
-            find=None if find is None else lambda token: find(token, context),
-            status=lambda job: status(job, context),
-            cancel=None if cancel is None else lambda job: cancel(job, context),
-            on_unknown=self.on_unknown,
-            on_changed=self.on_changed,
+            operator.external_id_key,
+            lambda token: self.runs(None, self._submit(token)),
+            params=_fingerprinted(operator),
+            find=None if operator.find_job is None else self._ask("find_job", None).function,
+            status=lambda job: self.runs(None, self._status(job)),
+            cancel=None if operator.cancel_job is None else self._ask("cancel_job", None).function,
+            on_unknown=operator.on_unknown,
+            on_changed=operator.on_changed,
+            method="_job",
         )
 
-    def _submit(self, token: str, context: Any) -> Any:
-        self.submission_token = token
-        try:
-            job = self.submit_job(context)
-        except BaseException:
-            self.submission_token = None
-            raise
-        if hasattr(job, "__await__"):
-            return self._submitted(job)
-        self.submission_token = None
-        return job
 
-    async def _submitted(self, job: Any) -> Any:
-        try:
-            return await job
-        finally:
-            self.submission_token = None
-
-    def _status(self, job: Any, context: Any) -> Any:
-        status = self.get_job_status(job, context)
-        return status if hasattr(status, "__await__") else self._meaning(status)
-
-    async def _astatus(self, job: Any, context: Any) -> str:
-        return self._meaning(await _value(self.get_job_status(job, context)))
-
-    def _meaning(self, status: Any) -> str:
-        if self.is_job_active(status):
-            return "active"
-        return "done" if self.is_job_succeeded(status) else "gone"
+_METHODS = (
+    "submit_job",
+    "get_job_status",
+    "is_job_active",
+    "is_job_succeeded",
+    "find_job",
+    "cancel_job",
+    "poll_until_complete",
+    "get_job_result",
+)
 
 
-_METHODS = ("submit_job", "get_job_status", "find_job", "cancel_job", "poll_until_complete", "get_job_result")
+def _fingerprinted(operator: ResumableJobMixin) -> dict[str, Any] | None:
+    fields: Any = operator.fingerprint_fields
+    if isinstance(fields, str):
+        raise UnsupportedTypeError(f"fingerprint_fields takes several names, not one str; say ({fields!r},)")
+    if fields is None:
+        return None
+    if not isinstance(fields, Collection):
+        raise UnsupportedTypeError(f"fingerprint_fields takes names of attributes, not {type(fields).__name__}")
+    for name in fields:
+        if not isinstance(name, str) or not hasattr(operator, name):
+            raise InvalidValueError(f"fingerprint_fields has {name!r}, and {type(operator).__name__} has no such attribute")
+    return {name: getattr(operator, name) for name in fields} or None
 
 
-async def _value(thing: Any) -> Any:
-    return await thing if hasattr(thing, "__await__") else thing
-
-
-def _random_token() -> str:
-    return f"mp-{os.urandom(16).hex()}"
-
-
-def _task_store(context: Any) -> TaskStoreAccessor:
+def _task_store(context: Any) -> TaskStoreAccessor | None:
     for name in ("task_store", "task_state_store"):
         store = context.get(name) if isinstance(context, Mapping) else None
         if isinstance(store, TaskStoreAccessor):
             return store
-    raise InvalidValueError(
-        "the context has no task_store of Milepost, so the job could not be remembered; run the operator under Milepost, "
-        "or make it with durable=False"
-    )
+    return None

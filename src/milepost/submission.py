@@ -40,6 +40,7 @@ ON_UNKNOWN: Final = ("resubmit", "fail")
 ON_CHANGED: Final = ("reattach", "fail", "resubmit")
 
 _SHOWN = 100
+_NAMED = 10
 
 
 class _Absent:
@@ -198,8 +199,8 @@ def _unknown(now: Situation, intent: Intent) -> Step:
     unknown = f"{cut}, and there is no find to ask for its job{_because(changed)}"
     if now.on_unknown == "fail" or (changed and now.on_changed == "fail"):
         return Refuse(
-            f"{unknown}; look for the job with the token {intent.token}: if it is there, store its id under the key, "
-            "if not, delete the key; then run the task again"
+            f"{unknown}; look for the job with the token {intent.token}: if it is there, store its id under the key "
+            "(milepost task-store set), if not, delete the key (milepost task-store delete); then run the task again"
         )
     if changed and now.on_changed == "resubmit":
         return Submit(True, "resubmitted", cut + _because(changed), f"{unknown}: if it is there, it is left running")
@@ -213,11 +214,16 @@ def _unknown(now: Situation, intent: Intent) -> Step:
 
 
 def _because(changed: list[str]) -> str:
-    return f", and its parameters have changed ({', '.join(changed)})" if changed else ""
+    if not changed:
+        return ""
+    names = [shown(name) for name in changed[:_NAMED]]
+    if len(changed) > _NAMED:
+        names.append(f"and {len(changed) - _NAMED} more")
+    return f", and its parameters have changed ({', '.join(names)})"
 
 
 def shown(job: Any) -> str:
-    """Return the id of a job for people, shortened."""
+    """Return the id of a job, or a name, for people: on one line, and shortened."""
     text = repr(job) if not isinstance(job, str) or not job.isprintable() or not job.strip() else job
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

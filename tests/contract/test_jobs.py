@@ -220,13 +220,16 @@ def test_a_status_that_is_none_is_refused(store: Any, service: Service, given: A
 
 
 def test_answers_that_are_none(store: Any, service: Service) -> None:
-    """`None` is neither an id nor "not found", and an id must be storable; what was submitted stays an open question."""
+    """What says neither which job nor that there is none is refused, and an id must be storable; the question stays open."""
     with pytest.raises(InvalidValueError, match="submit returned None"):
         attempt(store, 1).submit_once("job", lambda _: None)
     with pytest.raises(UnsupportedTypeError, match=r"submit returned an id that cannot be stored: .*list"):
         attempt(store, 2).submit_once("job", lambda _: (1, 2))
     with pytest.raises(InvalidValueError, match=r"find returned None.*NOT_FOUND"):
         attempt(store, 3).submit_once("job", service.submit, find=lambda _: None)
+    for answer in (False, [], {}):
+        with pytest.raises(InvalidValueError, match=r"find returned .*NOT_FOUND"):
+            attempt(store, 3).submit_once("job", service.submit, find=lambda _, answer=answer: answer)
     with pytest.raises(InvalidValueError, match="find returned an id that cannot be stored"):
         attempt(store, 4).submit_once("job", service.submit, find=lambda _: float("nan"))
     with pytest.raises(JobConflictError):
@@ -243,7 +246,7 @@ def test_bad_arguments_are_refused_before_anything_is_stored(store: Any, service
         ({"status": "active"}, TypeError, "status takes a function"),
         ({"on_unknown": "retry"}, ValueError, "'resubmit', 'fail'"),
         ({"on_changed": None}, ValueError, "'reattach', 'fail', 'resubmit'"),
-        ({"params": {"at": (1,)}}, TypeError, "at"),
+        ({"params": {"at": (1,)}}, TypeError, r"params: .*\['at'\]"),
         ({"params": {"x": float("nan")}}, ValueError, "x"),
         ({"key": ""}, ValueError, "empty"),
     ]
@@ -360,6 +363,7 @@ def test_an_attempt_superseded_while_it_submits(store: Any, service: Service, ca
     with caplog.at_level(logging.WARNING, "milepost.jobs"), pytest.raises(StaleAttemptError):
         attempt(store, 1).submit_once("job", slow)
     assert "job j1 was submitted, and its id could not be stored" in caplog.text
+    assert "if the task was cleared, it submits another job, and nobody waits for this one" in caplog.text
     task = attempt(store, 2)
     assert task.get("job") is None
     assert task.submit_once("job", service.submit) == "j1"
@@ -439,7 +443,9 @@ def test_a_clear_over_an_open_question_says_so(store: Any, service: Service, cap
     assert "if its job exists, nobody waits for it" in caplog.text
 
 
-def test_another_call_on_the_key_meanwhile_is_noticed(store: Any, service: Service) -> None:
+def test_another_call_on_the_key_meanwhile_is_noticed(
+    store: Any, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
     """Two calls on one key at a time: the second one submits with the same token, and the first one says so."""
     task = attempt(store, 1)
 
@@ -449,6 +455,7 @@ def test_another_call_on_the_key_meanwhile_is_noticed(store: Any, service: Servi
 
     with pytest.raises(Exception, match="one call at a time"):
         task.submit_once("job", twice)
+    assert "another call on that key has taken over, under the same token" in caplog.messages[-1]
     assert task.get("job") == "j1"
     assert list(service.jobs) == ["j1"]
 

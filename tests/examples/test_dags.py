@@ -47,7 +47,7 @@ def test_the_operator_has_one_job(shell: Shell, store: milepost.Store, lost: str
         shell.environment["JOB_SERVER"] = server.url
         if lost is not None:
             server.ask("/faults", {"lose": lost})
-        assert shell.run("job_operator.py", "r1")[0] == "10,000 rows; jobs of the service: 1"
+        assert shell.run("job_operator.py", "r1")[0] == "10,000 rows; jobs of the service so far: 1"
     finally:
         server.kill()
     load = TaskScope("job_operator", "r1", "load")

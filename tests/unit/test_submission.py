@@ -155,6 +155,16 @@ def test_not_found_is_one_thing() -> None:
     assert repr(NOT_FOUND) == "NOT_FOUND"
 
 
+def test_parameters_that_changed_are_named_on_one_line() -> None:
+    """Names are shown like ids, and ten of them: none can break the log's line or fill the log."""
+    before = fingerprints({f"{number:02}\n": 1 for number in range(12)})
+    step = next_step(Situation(intent("known", 7, before), 7, fingerprints({"": 1})))
+    assert isinstance(step, Use)
+    assert step.warning is not None
+    names = ", ".join(["''"] + [f"'{number:02}\\n'" for number in range(9)])
+    assert f"its parameters have changed ({names}, and 3 more)" in step.warning
+
+
 def test_ids_are_shown_short_and_on_one_line() -> None:
     """The log shows an id as it is, in quotes where it would be misread, and only the beginning of a long one."""
     assert [shown(job) for job in ("j-1", "", " ", "a\nb", 0, {"pid": 1})] == [

@@ -21,7 +21,7 @@ provider.add_span_processor(SimpleSpanProcessor(spans))
 trace.set_tracer_provider(provider)
 metrics.set_meter_provider(MeterProvider([reader]))
 
-import asyncio
+import asyncio, sys
 from milepost import TaskScope, connect
 
 scope, jobs = TaskScope("d", "r", "t"), []
@@ -41,6 +41,10 @@ with connect("memory://") as store:
         except TimeoutError:
             pass
     store.instances.open(scope, 5)["task_store"].submit_once("job", submit, find=lambda token: 7)
+    try:
+        store.instances.open(scope, 6)["task_store"].submit_once("other", lambda token: sys.exit(1))
+    except SystemExit:
+        pass
 for span in spans.get_finished_spans():
     found = {name.removeprefix("milepost."): value for name, value in span.attributes.items()}
     print(span.name, span.status.status_code.name, found.get("decision"), found.get("job_id"), found["dag_id"])
@@ -52,19 +56,20 @@ for metric in data:
 
 
 def test_every_decision_has_a_span_and_is_counted() -> None:
-    """Spans name the decision and the job; a failed submission has a span with the error and counts as no decision."""
+    """Spans name decision and job; that of a submission that failed or was interrupted is an error and not counted."""
     pytest.importorskip("opentelemetry.sdk")
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:5] == [
+    assert lines[:6] == [
         "milepost.job UNSET fresh 1 d",
         "milepost.job UNSET reattached 1 d",
         "milepost.job UNSET already_succeeded 1 d",
         "milepost.job ERROR None None d",
         "milepost.job UNSET adopted 7 d",
+        "milepost.job ERROR None None d",
     ]
-    assert sorted(lines[5:]) == [
+    assert sorted(lines[6:]) == [
         f"milepost.job.decisions 1 [('milepost.dag_id', 'd'), ('milepost.decision', '{decision}')]"
         for decision in ("adopted", "already_succeeded", "fresh", "reattached")
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,10 +12,16 @@ from milepost import calls
 from milepost.accessors.base import Accessor, _value
 from milepost.accessors.telemetry import observed
 from milepost.calls import Item, new_version
-from milepost.errors import InvalidValueError, JobConflictError, UnsupportedTypeError, VersionConflictError
+from milepost.errors import (
+    InvalidValueError,
+    JobConflictError,
+    StaleAttemptError,
+    UnsupportedTypeError,
+    VersionConflictError,
+)
 from milepost.job_records import Intent, JobDecision
 from milepost.program import Ask, Program, arun, run
-from milepost.scopes import check_key
+from milepost.scopes import Scope, check_key
 from milepost.submission import (
     ABSENT,
     ON_CHANGED,
@@ -34,7 +41,7 @@ from milepost.submission import (
     shown,
 )
 
-__all__ = ["JobRequest", "aresume", "resume"]
+__all__ = ["JobRequest", "aresume", "decide", "resume", "submit_forgotten"]
 
 Function = Callable[[Any], Any]
 
@@ -53,6 +60,7 @@ class JobRequest(NamedTuple):
         params: The `fingerprints` of its parameters.
         on_unknown: What to do where an earlier submission's outcome is not known and there is no ``find``.
         on_changed: What to do where the parameters changed while the job runs.
+        method: What the names of the user's functions end in, for messages.
     """
 
     key: str
@@ -63,6 +71,7 @@ class JobRequest(NamedTuple):
     params: str | None = None
     on_unknown: str = "resubmit"
     on_changed: str = "reattach"
+    method: str = ""
 
     @classmethod
     def checked(
@@ -76,6 +85,7 @@ class JobRequest(NamedTuple):
         on_unknown: str,
         on_changed: str,
         cancel: Function | None = None,
+        method: str = "",
     ) -> JobRequest:
         """Return a request whose parts are what they must be.
 
@@ -88,15 +98,21 @@ class JobRequest(NamedTuple):
         for name, function in (("find", find), ("status", status), ("cancel", cancel)):
             if function is not None and not callable(function):
                 raise UnsupportedTypeError(f"{name} takes a function or None, not {type(function).__name__}")
+        try:
+            compared = fingerprints(params)
+        except (ValueError, TypeError) as error:
+            kind = UnsupportedTypeError if isinstance(error, TypeError) else InvalidValueError
+            raise kind(f"{'fingerprint_fields' if method else 'params'}: {error}") from error
         return cls(
             check_key(key),
             submit,
             find,
             status,
             cancel,
-            fingerprints(params),
+            compared,
             check_choice("on_unknown", on_unknown, ON_UNKNOWN),
             check_choice("on_changed", on_changed, ON_CHANGED),
+            method,
         )
 
 
@@ -110,12 +126,32 @@ def resume(accessor: Accessor, request: JobRequest) -> JobDecision:
     for name, function in (("submit", request.submit), ("find", request.find), ("status", request.status)):
         if inspect.iscoroutinefunction(function):
             raise UnsupportedTypeError(f"{name} is asynchronous; that takes the call whose name begins with 'a'")
-    return run(accessor._metastore, observed(_Job(accessor, request).work(), accessor.scope, request.key))
+    return run(accessor._metastore, decide(accessor, request))
 
 
 async def aresume(accessor: Accessor, request: JobRequest) -> JobDecision:
     """As `resume`; the functions may be asynchronous."""
-    return await arun(accessor._metastore, observed(_Job(accessor, request).work(), accessor.scope, request.key))
+    return await arun(accessor._metastore, decide(accessor, request))
+
+
+def decide(accessor: Accessor, request: JobRequest) -> Program[JobDecision]:
+    """Return the program of `resume`."""
+    return observed(_Job(accessor, request).work(), accessor.scope, request.key)
+
+
+def submit_forgotten(request: JobRequest, scope: Scope | None) -> Program[JobDecision]:
+    """Return a program that submits a job which nothing remembers, under a token that nobody has had."""
+    return observed(_forgotten(request, scope), scope, request.key)
+
+
+def _forgotten(request: JobRequest, scope: Scope | None) -> Program[JobDecision]:
+    token = f"mp-{os.urandom(16).hex()}"
+    job = yield Ask("submit_job", request.submit, token)
+    reason = "durable=False, so that no later attempt knows of it"
+    where = f"{scope}, " if scope is not None else ""
+    said = f"{where}key {request.key!r}: submitted job {shown(job)}: {reason}"
+    _logger().info("%s", said, extra={"action": "job_fresh"})
+    return JobDecision("fresh", job, "active", reason, token=token)
 
 
 class _Job:
@@ -150,13 +186,13 @@ class _Job:
         while True:
             step = next_step(now)
             if isinstance(step, Find):
-                now = replace(now, found=self._found((yield Ask("find", request.find or _never, step.token))))
+                now = replace(now, found=self._found((yield Ask(self._find, request.find or _never, step.token))))
             elif isinstance(step, Status):
                 now = replace(now, status=self._status((yield Ask("status", request.status or _never, step.job))))
             elif isinstance(step, Adopt):
                 assert now.intent is not None
                 try:
-                    kept = yield self._keep(self._item(step.job, "find"), step.job, now.intent, adopted=True)
+                    kept = yield self._keep(self._item(step.job, self._find), step.job, now.intent, adopted=True)
                 except VersionConflictError:
                     return None
                 now = replace(now, intent=kept, job=step.job)
@@ -171,11 +207,7 @@ class _Job:
     def _submit(self, step: Submit, intent: Intent | None) -> Program[JobDecision | None]:
         request, handle = self.request, self.handle
         if step.replaces is not ABSENT:
-            if request.cancel is not None:
-                yield calls.Check(handle)
-                yield Ask("cancel_job", request.cancel, step.replaces)
-            else:
-                self._log(f"job {shown(step.replaces)} is no longer wanted and is left running: nothing here can end it")
+            yield from self._cancel(step.replaces)
         expected = None if intent is None else intent.version
         try:
             intent = yield calls.Intend(handle, request.key, new_version(), expected, step.new, request.params)
@@ -185,14 +217,32 @@ class _Job:
         # The transaction before this line has checked the fence: nothing may come between the two.
         job: Any = ABSENT
         try:
-            job = yield Ask("submit", request.submit, intent.token)
-            intent = yield self._keep(self._item(job, "submit"), job, intent)
+            job = yield Ask(self._submits, request.submit, intent.token)
+            intent = yield self._keep(self._item(job, self._submits), job, intent)
         except GeneratorExit:
             raise  # nobody waits for the end of this call any more
         except BaseException as error:
             self._log(self._left_open(job, error))
             raise
         return self._decided(step.action, job, "active", step.reason, intent, submitted=True)
+
+    def _cancel(self, job: Any) -> Program[None]:
+        """End a job that another one replaces; if that raises, nothing is submitted."""
+        cancel = self.request.cancel
+        if cancel is None:
+            self._log(f"job {shown(job)} is no longer wanted and is left running: nothing here can end it")
+            return
+        yield calls.Check(self.handle)
+        try:
+            yield Ask("cancel_job", cancel, job)
+        except BaseException as error:
+            self._log(
+                f"{type(error).__name__} while cancelling job {shown(job)}, which is no longer wanted; nothing was "
+                "submitted, and the next attempt asks how it stands"
+            )
+            raise
+        said = f"cancelled job {shown(job)}, which is no longer wanted"
+        _logger().info("%s: %s", self._where, said, extra={"action": "job_cancelled"})
 
     def _keep(self, item: Item, job: Any, intent: Intent, *, adopted: bool = False) -> calls.KeepJob:
         return calls.KeepJob(self.handle, item, fingerprint(job), intent.version, adopted)
@@ -207,8 +257,11 @@ class _Job:
             raise kind(f"{source} returned an id that cannot be stored: {error}") from error
 
     def _found(self, found: Any) -> Any:
-        if found is None:
-            raise InvalidValueError("find returned None; it has to return the id of the job, or milepost.NOT_FOUND")
+        # No service calls a job so: they are answers to "is there one?" and to "which ones?".
+        if found is None or isinstance(found, bool) or (isinstance(found, list | dict) and not found):
+            raise InvalidValueError(
+                f"{self._find} returned {found!r}; it has to return the id of the job, or milepost.NOT_FOUND"
+            )
         return found
 
     def _status(self, status: Any) -> str:
@@ -217,6 +270,14 @@ class _Job:
         return str(status)
 
     # -- what people read -----------------------------------------------------------------------------------------
+
+    @property
+    def _find(self) -> str:
+        return f"find{self.request.method}"
+
+    @property
+    def _submits(self) -> str:
+        return f"submit{self.request.method}"
 
     @property
     def _where(self) -> str:
@@ -228,12 +289,16 @@ class _Job:
             what = f"job {shown(job)} was submitted, and its id could not be stored"
         else:
             what = "whether the job was submitted is not known"
+        if isinstance(error, VersionConflictError) and job is not ABSENT:
+            return f"{what} by this call: another call on that key has taken over, under the same token"
         if self.request.find is not None:
-            then = "asks find for it"
+            then = f"asks {self._find} for it"
         elif self.request.on_unknown == "fail":
             then = "fails until a person has looked (on_unknown='fail')"
         else:
             then = "submits it again with the same token"
+        if isinstance(error, StaleAttemptError):
+            then += "; if the task was cleared, it submits another job, and nobody waits for this one"
         return f"{type(error).__name__} while submitting: {what}; the next attempt {then}"
 
     def _log(self, warning: str | None) -> None:

@@ -27,7 +27,7 @@ def _instruments() -> tuple[Any, Any] | None:
     return get_tracer("milepost"), counter
 
 
-def observed(program: Program[JobDecision], scope: Scope, key: str) -> Program[JobDecision]:
+def observed(program: Program[JobDecision], scope: Scope | None, key: str) -> Program[JobDecision]:
     """Run a program that decides about a job inside a span, and count the decision."""
     instruments = _instruments()
     if instruments is None:
@@ -35,7 +35,9 @@ def observed(program: Program[JobDecision], scope: Scope, key: str) -> Program[J
     return _observed(program, scope, key, *instruments)
 
 
-def _observed(program: Program[JobDecision], scope: Scope, key: str, tracer: Any, counter: Any) -> Program[JobDecision]:
+def _observed(
+    program: Program[JobDecision], scope: Scope | None, key: str, tracer: Any, counter: Any
+) -> Program[JobDecision]:
     attributes: dict[str, Any] = {"milepost.key": key}
     if isinstance(scope, TaskScope):
         attributes |= {
@@ -45,8 +47,19 @@ def _observed(program: Program[JobDecision], scope: Scope, key: str, tracer: Any
             "milepost.map_index": scope.map_index,
         }
     with tracer.start_as_current_span("milepost.job", attributes=attributes) as span:
-        decision = yield from program
-        counted = {"milepost.decision": decision.action, "milepost.dag_id": str(attributes.get("milepost.dag_id"))}
+        try:
+            decision = yield from program
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:  # an interrupt, a cancellation: OpenTelemetry itself marks only the others
+            from opentelemetry.trace import StatusCode
+
+            span.record_exception(error)
+            span.set_status(StatusCode.ERROR, type(error).__name__)
+            raise
+        counted: dict[str, str] = {"milepost.decision": decision.action}
+        if isinstance(scope, TaskScope):
+            counted["milepost.dag_id"] = scope.dag_id
         counter.add(1, counted)
         span.set_attribute("milepost.decision", decision.action)
         span.set_attribute("milepost.job_id", shown(decision.job_id))

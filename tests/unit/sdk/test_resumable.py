@@ -81,6 +81,12 @@ class Slow(Full):
     async def get_job_status(self, external_id: Any, context: Any) -> str:  # type: ignore[override]
         return super().get_job_status(external_id, context)
 
+    async def is_job_active(self, status: str) -> bool:  # type: ignore[override]
+        return super().is_job_active(status)
+
+    async def is_job_succeeded(self, status: str) -> bool:  # type: ignore[override]
+        return super().is_job_succeeded(status)
+
     async def find_job(self, token: str, context: Any) -> Any:
         return super().find_job(token, context)
 
@@ -161,13 +167,36 @@ def test_a_job_whose_answer_was_lost_is_found(store: Store, service: Service, ki
 
 
 @pytest.mark.parametrize("kind", [Full, Slow])
-def test_a_job_with_other_parameters_is_cancelled_and_replaced(store: Store, service: Service, kind: type[Work]) -> None:
-    """With ``on_changed = "resubmit"`` the job that still runs is cancelled before another is submitted."""
+def test_a_job_with_other_parameters_is_cancelled_and_replaced(
+    store: Store, service: Service, kind: type[Work], caplog: pytest.LogCaptureFixture
+) -> None:
+    """With ``on_changed = "resubmit"`` the job that still runs is cancelled before another is submitted; the log says so."""
     run(make(kind, service), attempt(store, 1))
     operator = make(kind, service, table="customers")
-    assert run(operator, attempt(store, 2)) == "result of j2"
+    with caplog.at_level(logging.INFO, "milepost.jobs"):
+        assert run(operator, attempt(store, 2)) == "result of j2"
+    assert [record.action for record in caplog.records] == ["job_cancelled", "job_resubmitted"]
+    assert "key 'work_id': cancelled job j1, which is no longer wanted" in caplog.text
     assert operator.cancelled == ["j1"]
     assert run(make(kind, service, table="customers"), attempt(store, 3)) == "result of j2"
+
+
+def test_a_job_that_cannot_be_cancelled_is_asked_about_again(
+    store: Store, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where `cancel_job` raises, nothing is submitted and the log says why; once the job is gone, another one is."""
+
+    class Fails(Full):
+        def cancel_job(self, external_id: Any, context: Any) -> None:
+            raise LostError(external_id)
+
+    run(make(Fails, service), attempt(store, 1))
+    with pytest.raises(LostError):
+        run(make(Fails, service, table="customers"), attempt(store, 2))
+    assert list(service.jobs) == ["j1"]
+    assert "LostError while cancelling job j1, which is no longer wanted; nothing was submitted" in caplog.text
+    service.jobs["j1"] = "gone"
+    assert run(make(Fails, service, table="customers"), attempt(store, 3)) == "result of j2"
 
 
 def test_a_stale_attempt_cancels_nothing(store: Store, service: Service) -> None:
@@ -226,6 +255,23 @@ def test_not_durable_submits_each_time(store: Store, service: Service, kind: typ
     assert store.task_store(SCOPE).keys() == []
     assert store.stats().intents == 0
     assert len({token for token, _ in service.tokens}) == 2
+
+
+def test_not_durable_counts_for_the_decision_too(store: Store, service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    """`resume_decision` with ``durable=False`` remembers nothing either, needs no store, and says so in the log."""
+    with caplog.at_level(logging.INFO, "milepost.jobs"):
+        for context in (attempt(store, 1), attempt(store, 2), {}):
+            decision = make(Full, service, durable=False).resume_decision(context)
+            assert (decision.action, decision.status, decision.submission) == ("fresh", "active", None)
+            assert (decision.token, decision.job_id) == service.tokens[-1]
+    assert store.task_store(SCOPE).keys() == []
+    assert store.stats().intents == 0
+    said = "key 'work_id': submitted job j{}: durable=False, so that no later attempt knows of it"
+    assert [record.getMessage() for record in caplog.records] == [
+        "d/r/t, " + said.format(1),
+        "d/r/t, " + said.format(2),
+        said.format(3),
+    ]
 
 
 def test_durable_can_be_a_default_of_the_dag(service: Service) -> None:
@@ -293,10 +339,7 @@ def test_airflows_longer_name_of_the_store(store: Store, service: Service) -> No
 
 
 def test_mistakes_are_named(store: Store, service: Service) -> None:
-    """One str as ``fingerprint_fields``, a method that is missing, and asynchronous methods in a blocking `execute`."""
-
-    class OneField(Work):
-        fingerprint_fields = "table"
+    """Odd ``fingerprint_fields``, a method that is missing, and asynchronous methods in a blocking `execute`."""
 
     class Half(ResumableJobMixin, BaseOperator):
         def execute(self, context: Any) -> Any:
@@ -306,13 +349,42 @@ def test_mistakes_are_named(store: Store, service: Service) -> None:
         def execute(self, context: Any) -> Any:
             return self.execute_resumable(context)
 
-    with pytest.raises(TypeError, match=r"say \('table',\)"):
-        make(OneField, service).execute(attempt(store, 1))
+    fields: list[tuple[Any, Any, type[Exception], str]] = [
+        ("table", "orders", TypeError, r"say \('table',\)"),
+        (1, "orders", TypeError, "fingerprint_fields takes names of attributes, not int"),
+        (("tabel",), "orders", ValueError, "fingerprint_fields has 'tabel', and Odd has no such attribute"),
+        ((1,), "orders", ValueError, "fingerprint_fields has 1, and Odd"),
+        (("table",), {"orders"}, TypeError, r"fingerprint_fields: .*\['table'\] is a set"),
+        (("table",), float("nan"), ValueError, r"fingerprint_fields: .*\['table'\] is nan"),
+    ]
+    for given, table, error, said in fields:
+        odd = type("Odd", (Work,), {"fingerprint_fields": given})
+        with pytest.raises(error, match=said):
+            make(odd, service, table=table).execute(attempt(store, 1))
     with pytest.raises(TypeError, match="abstract"), DAG("d"):
         Half(task_id="t")
     with pytest.raises(TypeError, match="submit_job is asynchronous"):
         make(Mixed, service).execute(attempt(store, 2))
     assert service.tokens == []
+
+
+def test_an_asynchronous_method_in_disguise_is_an_error(store: Store, service: Service) -> None:
+    """In a blocking `execute`, a plain method that returns a coroutine is refused: nobody would await its answer."""
+
+    async def asynchronous(*_: Any) -> None: ...
+
+    cases = [(name, durable) for name in ("submit_job", "poll_until_complete", "get_job_result") for durable in (1, 0)]
+    cases += [(name, 1) for name in ("get_job_status", "is_job_active", "is_job_succeeded")]
+    for name, durable in cases:
+        if name.endswith(("status", "active", "succeeded")):
+            run(make(Work, service), store.instances.open(SCOPE))
+            service.jobs = dict.fromkeys(service.jobs, "done")
+        disguised = type("Odd", (Work,), {name: lambda *_: asynchronous()})
+        operator = make(disguised, service, durable=bool(durable))
+        with pytest.raises(TypeError, match=f"{name} is asynchronous"):
+            operator.execute(store.instances.open(SCOPE))
+        assert operator.submission_token is None
+        store.instances.clear(SCOPE)
 
 
 def test_not_found_is_importable_from_both() -> None:
