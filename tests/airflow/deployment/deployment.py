@@ -30,6 +30,65 @@ _HEARTBEAT_TIMEOUT = "15"
 """Seconds after which a task whose worker is silent counts as lost."""
 
 
+def _settings(folder: Path, database: str, redis: str) -> dict[str, dict[str, str]]:
+    """Return options of Airflow by section: everything happens soon, with few processes and connections."""
+    return {
+        "core": {
+            "executor": "CeleryExecutor",
+            "dags_folder": str(folder / "dags"),
+            "load_examples": "False",
+            "dags_are_paused_at_creation": "False",
+            "hostname_callable": "socket.gethostname",
+        },
+        "database": {
+            "sql_alchemy_conn": database.replace("postgresql://", "postgresql+psycopg2://"),
+            "sql_alchemy_pool_size": "2",
+            "sql_alchemy_max_overflow": "8",
+        },
+        "celery": {
+            "broker_url": redis,
+            "result_backend": redis,
+            "worker_concurrency": "3",
+            "worker_enable_remote_control": "False",
+            "sync_parallelism": "1",
+        },
+        "scheduler": {
+            "job_heartbeat_sec": "2",
+            "scheduler_heartbeat_sec": "1",
+            "scheduler_idle_sleep_time": "0.3",
+            "enable_health_check": "False",
+        },
+        "usage_data_collection": {"enabled": "False"},
+    }
+
+
+def _settings_of_2() -> dict[str, dict[str, str]]:
+    return {
+        "scheduler": {
+            "parsing_processes": "1",
+            "local_task_job_heartbeat_sec": "2",
+            "scheduler_zombie_task_threshold": _HEARTBEAT_TIMEOUT,
+            "zombie_detection_interval": "2",
+        },
+        "api": {"auth_backends": "airflow.api.auth.backend.default"},
+        "webserver": {"secret_key": "of-the-tests", "workers": "1"},
+    }
+
+
+def _settings_of_3(api: str) -> dict[str, dict[str, str]]:
+    return {
+        "core": {"execution_api_server_url": f"{api}/execution/", "simple_auth_manager_all_admins": "True"},
+        "dag_processor": {"parsing_processes": "1"},
+        "scheduler": {
+            "task_instance_heartbeat_timeout": _HEARTBEAT_TIMEOUT,
+            "task_instance_heartbeat_timeout_detection_interval": "2",
+        },
+        "workers": {"min_heartbeat_interval": "2"},
+        "api": {"secret_key": "of-the-tests", "base_url": api},
+        "api_auth": {"jwt_secret": "of the tests, with enough characters for every algorithm there is"},
+    }
+
+
 class Deployment:
     """Scheduler, DAG processor, triggerer, API server (webserver on Airflow 2) and two Celery workers.
 
@@ -54,71 +113,23 @@ class Deployment:
             self._served = {"AIRFLOW__MILEPOST__SERVED_URL": served}
         self._python = python_of(version)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._environment = self._configure(database, redis, options)
-        self._token: str | None = None
-
-    def _configure(self, database: str, redis: str, options: dict[str, str]) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "MILEPOST", "PYTHON"))}
-        metadata = database.replace("postgresql://", "postgresql+psycopg2://")
         api = f"http://127.0.0.1:{self.port}"
-        chosen: dict[str, dict[str, str]] = {
-            "core": {
-                "executor": "CeleryExecutor",
-                "dags_folder": str(self.folder / "dags"),
-                "load_examples": "False",
-                "dags_are_paused_at_creation": "False",
-                "hostname_callable": "socket.gethostname",
-            },
-            "database": {"sql_alchemy_conn": metadata, "sql_alchemy_pool_size": "2", "sql_alchemy_max_overflow": "8"},
-            "celery": {
-                "broker_url": redis,
-                "result_backend": redis,
-                "worker_concurrency": "3",
-                "sync_parallelism": "1",
-                "worker_enable_remote_control": "False",
-            },
-            "scheduler": {
-                "scheduler_heartbeat_sec": "1",
-                "job_heartbeat_sec": "2",
-                "scheduler_idle_sleep_time": "0.3",
-                "use_job_schedule": "True",
-                "enable_health_check": "False",
-                "parsing_processes": "1",
-                "dag_dir_list_interval": "600",
-                "min_file_process_interval": "600",
-                "local_task_job_heartbeat_sec": "2",
-                "scheduler_zombie_task_threshold": _HEARTBEAT_TIMEOUT,
-                "zombie_detection_interval": "2",
-            },
-            "usage_data_collection": {"enabled": "False"},
-            "logging": {"logging_level": "INFO", "colored_console_log": "False"},
-            "milepost": options,
-        }
-        if self.two:
-            chosen["api"] = {"auth_backends": "airflow.api.auth.backend.default"}
-            chosen["webserver"] = {"secret_key": "of-the-tests", "workers": "1", "expose_config": "False"}
-        else:
-            chosen["scheduler"] |= {
-                "task_instance_heartbeat_timeout": _HEARTBEAT_TIMEOUT,
-                "task_instance_heartbeat_timeout_detection_interval": "2",
-                "task_instance_heartbeat_sec": "2",
-            }
-            chosen["workers"] = {"min_heartbeat_interval": "2", "execution_api_server_url": f"{api}/execution/"}
-            chosen["core"] |= {"execution_api_server_url": f"{api}/execution/", "simple_auth_manager_all_admins": "True"}
-            chosen["api"] = {"secret_key": "of-the-tests", "base_url": api}
-            chosen["api_auth"] = {"jwt_secret": "of the tests, with enough characters for every algorithm there is"}
-        return {
-            **kept,
-            "AIRFLOW_HOME": str(self.folder),
-            "MILEPOST_HOME": str(self.folder / "milepost"),
+        settings = _settings(folder, database, redis)
+        for section, more in (_settings_of_2() if self.two else _settings_of_3(api)).items():
+            settings.setdefault(section, {}).update(more)
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "MILEPOST", "PYTHON"))},
+            "AIRFLOW_HOME": str(folder),
+            "MILEPOST_HOME": str(folder / "milepost"),
             # The names of processes are not written over their environments, by which `processes` finds them.
             "SPT_NOENV": "1",
             **{
-                f"AIRFLOW__{section.upper()}__{name.upper()}": value
-                for section, values in chosen.items()
-                for name, value in values.items()
+                f"AIRFLOW__{section}__{name}".upper(): value
+                for section, chosen in {**settings, "milepost": options}.items()
+                for name, value in chosen.items()
             },
         }
+        self._token: str | None = None
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
