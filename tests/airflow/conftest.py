@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,7 @@ from milepost import Store, TaskScope, connect
 from tests.airflow.environments import python_of
 from tests.support.airflow_examples import example_files
 
-__all__ = ["Home", "Jobs", "Ran", "example_files", "home", "jobs", "ran"]
+__all__ = ["Home", "Jobs", "Ran", "example_files", "home", "jobs", "ran", "serving_jobs"]
 
 HERE = Path(__file__).parent
 VERSIONS = os.environ.get("MILEPOST_TEST_AIRFLOW", "").split()
@@ -182,14 +184,21 @@ class Jobs:
         self._process.stdout.close()
 
 
-@pytest.fixture
-def jobs() -> Iterator[Jobs]:
-    """A service of its own for each test."""
-    import sys
-
+@contextlib.contextmanager
+def serving_jobs() -> Iterator[Jobs]:
+    """A service while it is needed."""
     command = [sys.executable, str(HERE / "job_service.py")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     service = Jobs(process, int(process.stdout.readline()))
-    yield service
-    service.stop()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+@pytest.fixture
+def jobs() -> Iterator[Jobs]:
+    """A service of its own for each test."""
+    with serving_jobs() as service:
+        yield service

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from milepost import Store, TaskScope, connect
+from tests.airflow.conftest import Jobs, serving_jobs
 from tests.airflow.deployment.deployment import Deployment
 from tests.airflow.environments import python_of
 from tests.support.private import PrivateRedis
@@ -30,10 +31,12 @@ class Deployed:
     Args:
         airflow: The deployment.
         store: The store, opened by this process.
+        jobs: The service that operators of providers submit jobs to.
     """
 
     airflow: Deployment
     store: Store
+    jobs: Jobs
 
     def items(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1) -> dict[str, Any]:
         """Return the keys and values of a task instance."""
@@ -78,7 +81,8 @@ def deployed(
             options = {"url": server.url, "secret": SECRET}
         elif door == "api":
             options, served = {"secret": SECRET}, database.url
+        jobs = ends.enter_context(serving_jobs())
         airflow = Deployment(version, folder, metadata.url, redis.url, options, served)
         ends.callback(airflow.stop)
-        airflow.start()
-        yield Deployed(airflow, ends.enter_context(connect(database.url)))
+        airflow.start(jobs.connections)
+        yield Deployed(airflow, ends.enter_context(connect(database.url)), jobs)

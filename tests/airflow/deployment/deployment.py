@@ -19,12 +19,13 @@ from tests.airflow.environments import python_of
 from tests.support.private import free_port
 from tests.support.servers import wait_until
 
-__all__ = ["DAGS", "Deployment"]
+__all__ = ["DAGS", "WORKERS", "Deployment"]
 
 HERE = Path(__file__).parent
-DAG_FILES = (HERE / "dags" / "deployed.py", HERE.parent / "dags" / "basics.py")
-DAGS = ("killed", "zombie", "watermark", "cleared", "interrupted", "sensor", "deferred", "mapped")
+DAG_FILES = (HERE / "dags" / "deployed.py", HERE.parent / "dags" / "basics.py", HERE.parent / "dags" / "providers.py")
+DAGS = ("killed", "zombie", "watermark", "cleared", "interrupted", "sensor", "deferred", "mapped", "livy")
 """Those that the tests run."""
+WORKERS = {"worker-1", "worker-2"}
 
 _HEARTBEAT_TIMEOUT = "15"
 """Seconds after which a task whose worker is silent counts as lost."""
@@ -133,8 +134,13 @@ class Deployment:
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Migrate the database, start all processes and wait until they do their work."""
+    def start(self, environment: dict[str, str]) -> None:
+        """Migrate the database, start all processes and wait until they do their work.
+
+        Args:
+            environment: What they find in their environment besides.
+        """
+        self._environment |= environment
         (self.folder / "dags").mkdir()
         for file in DAG_FILES:
             shutil.copy(file, self.folder / "dags")
@@ -151,11 +157,10 @@ class Deployment:
             self._start("dag-processor", "dag-processor")
         self._start("scheduler", "scheduler", "--skip-serve-logs")
         self._start("triggerer", "triggerer", "--skip-serve-logs")
-        for name in ("worker-1", "worker-2"):
+        for name in WORKERS:
             self.start_worker(name)
         self.wait(self._knows_the_dags, "the API knows no DAGs", 240)
-        for name in ("worker-1", "worker-2"):
-            self.wait_for_worker(name)
+        self.wait_for_workers()
 
     def _start(self, name: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{name}.log").open("wb") as log:
@@ -171,23 +176,32 @@ class Deployment:
         return self._processes[name]
 
     def start_worker(self, name: str) -> None:
-        """Start a worker; `wait_for_worker` tells when it takes tasks."""
+        """Start a worker; `wait_for_workers` tells when it takes tasks."""
         quick = ("--without-mingle", "--without-gossip", "--skip-serve-logs")
         place = ("--celery-hostname", f"{name}@tests", "--pid", str(self.folder / f"{name}.pid"))
         self._start(name, "celery", "worker", *quick, *place, DEPLOYED_WORKER=name)
 
-    def wait_for_worker(self, name: str) -> None:
-        """Wait until a worker takes tasks."""
-        log = self.folder / f"{name}.log"
-        self.wait(lambda: f"{name}@tests ready" in log.read_text(encoding="utf-8", errors="replace"), f"{name} is not ready")
+    def wait_for_workers(self) -> None:
+        """Wait until all workers that were started take tasks."""
+        for name in WORKERS & self._processes.keys():
+            log = self.folder / f"{name}.log"
+            ready = f"{name}@tests ready"
+            self.wait(lambda log=log, ready=ready: ready in log.read_text(encoding="utf-8", errors="replace"), ready)
+
+    def worker_of(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """Return the worker that runs a task."""
+        (process,) = [one["pid"] for one in self._task_instances(dag_id, run_id) if one["task_id"] == task_id]
+        (name,) = [name for name in WORKERS if process in self.processes(DEPLOYED_WORKER=name)]
+        return name
 
     def kill_worker(self, name: str, *, spare: int | None = None) -> None:
-        """Kill a worker with all its processes at once, as when its machine is lost.
+        """Kill a worker with all its processes at once, as when its machine is lost. The other one takes tasks by then.
 
         Args:
             name: The worker.
             spare: A process that goes on.
         """
+        self.wait_for_workers()
         victims = [number for number in self.processes(DEPLOYED_WORKER=name) if number != spare]
         assert self._processes[name].pid in victims
         # None of them sees another end.
@@ -293,8 +307,11 @@ class Deployment:
 
     def states(self, dag_id: str, run_id: str) -> dict[str, tuple[str, int]]:
         """Return Airflow's state and try number of the task instances of a run."""
-        found = self.ask("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        found = self._task_instances(dag_id, run_id)
         return {f"{one['task_id']}[{one['map_index']}]": (one["state"], one["try_number"]) for one in found}
+
+    def _task_instances(self, dag_id: str, run_id: str) -> Any:
+        return self.ask("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances")["task_instances"]
 
     def wait_for_run(self, dag_id: str, run_id: str, seconds: float = 120) -> None:
         """Wait until a run succeeds."""

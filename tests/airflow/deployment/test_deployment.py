@@ -8,6 +8,7 @@ import pytest
 
 from milepost import Asset, TaskScope
 from tests.airflow.deployment.conftest import Deployed
+from tests.airflow.deployment.deployment import WORKERS
 
 # The first test waits for the deployment to start.
 pytestmark = pytest.mark.timeout(600)
@@ -87,12 +88,28 @@ def test_the_retry_on_another_worker_resumes(deployed: Deployed) -> None:
     first = deployed.items("killed", "one", "pages")["read"][0][2]
     airflow.kill_worker(first)
     airflow.wait_for_run("killed", "one")
-    (other,) = {"worker-1", "worker-2"} - {first}
+    (other,) = WORKERS - {first}
     read = [[page, 1, first] for page in range(4)] + [[page, 2, other] for page in (4, 5)]
     assert deployed.items("killed", "one", "pages") == {"pages": 6, "read": read}
     assert deployed.states("killed", "one") == {"pages[-1]": ("success", 2)}
     airflow.start_worker(first)
-    airflow.wait_for_worker(first)
+
+
+def test_a_job_outlives_the_worker_that_waits_for_it(deployed: Deployed) -> None:
+    """The worker of the real LivyOperator is killed while it polls; the retry waits for the same job and returns it."""
+    airflow, jobs = deployed.airflow, deployed.jobs
+    jobs.ask({"1": ["running"]})
+    airflow.trigger("livy", "one")
+    airflow.wait(lambda: jobs.ask()["polls"], "the job is not asked about")
+    worker = airflow.worker_of("livy", "one", "submit")
+    airflow.kill_worker(worker)
+    assert jobs.ask()["submitted"] == 1
+    jobs.ask({"1": ["success"]})
+    airflow.wait_for_run("livy", "one")
+    assert jobs.ask()["submitted"] == 0
+    assert deployed.states("livy", "one") == {"submit[-1]": ("success", 2), "keeps[-1]": ("success", 1)}
+    assert deployed.items("livy", "one", "keeps") == {"job": 1}
+    airflow.start_worker(worker)
 
 
 def test_a_task_that_outlives_its_worker_changes_nothing(deployed: Deployed) -> None:
