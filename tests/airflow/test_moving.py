@@ -38,7 +38,8 @@ def test_state_goes_both_ways(native: Home, tmp_path: Path) -> None:
     def move(*arguments: str) -> list[str]:
         return ["milepost", "airflow", *arguments, "--json"]
 
-    _, run, _, before, moved, again, _, dry, empty, back, after = steps(
+    _, _, run, _, before, moved, again, _, dry, empty, back, after = steps(
+        ["native_delete"],
         ["serialize"],
         ["test", FILE, "native"],
         ["native_put_by_task", "native", "watermark", '{"at": "2026-01-01", "n": 0}', "native", "fill"],

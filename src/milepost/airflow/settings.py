@@ -24,6 +24,7 @@ PLUGIN_OPTIONS: dict[str, Option] = {
         Option("served_url", None, OPTIONS["url"].parse, "the store that Airflow's API server opens to workers (Airflow 3)"),
         Option("open_timeout", 3, as_number(1), "seconds that a task start waits for the store, once"),
         Option("keep_test_state", False, as_flag, "use the real store in dag.test() and tasks test, too"),
+        Option("sync_interval", 0, as_number(0), "seconds between looks of the scheduler at Airflow's records; 0: none"),
         Option("take_over", False, as_flag, "on Airflow 3.3 and later, let the longer names be Milepost's stores, too"),
         Option("durable_operators", True, as_flag, "let the operators of providers keep their jobs over retries"),
     )
@@ -40,6 +41,7 @@ class AirflowSettings:
         served_url: The store that Airflow's API server opens to workers.
         open_timeout: Seconds that a task start waits for the store.
         keep_test_state: Whether tests use the real store.
+        sync_interval: Seconds between looks of the scheduler at Airflow's records; 0: none.
         take_over: Whether the longer names are Milepost's on Airflow 3.3 and later.
         durable_operators: Whether operators of providers keep their jobs.
     """
@@ -49,6 +51,7 @@ class AirflowSettings:
     served_url: str | None = field(repr=False)
     open_timeout: int
     keep_test_state: bool
+    sync_interval: int
     take_over: bool
     durable_operators: bool
 

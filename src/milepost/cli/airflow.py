@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from milepost import Store
-from milepost.cli.common import AsJson, Url, fail, open_store, plain, say, show, table
+from milepost.cli.common import AsJson, Url, at_least_one, fail, flush, open_store, plain, say, show, spoken, table
+from milepost.errors import MilepostError
 
 if TYPE_CHECKING:
     from milepost.airflow.moving import MoveReport
@@ -20,6 +23,8 @@ __all__ = ["app"]
 _FIRST = 20
 """The most names of each kind that are printed."""
 
+_EVERY = "Go on, with so many seconds in between; what goes wrong is told, and tried again."
+_WITH_PARENT = "With --every: end when the process that started this one has gone."
 _BELIEVE = "Believe Airflow's database even if it knows none of the runs, or none of the DAGs, of the store."
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print what would be done.")]
 
@@ -49,6 +54,8 @@ def _open(url: str | None, *, create: bool = False) -> Iterator[Store]:
 def sync(
     dry_run: DryRun = False,
     force: Annotated[bool, typer.Option("--force", help=_BELIEVE)] = False,
+    every: Annotated[int | None, typer.Option("--every", parser=at_least_one, metavar="SECONDS", help=_EVERY)] = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", help=_WITH_PARENT)] = False,
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
@@ -56,6 +63,22 @@ def sync(
 
     Example: milepost airflow sync --dry-run
     """
+    if every is None:
+        _sync(url, dry_run, force, as_json)
+        return
+    parent = os.getppid()
+    while not with_parent or os.getppid() == parent:
+        try:
+            _sync(url, dry_run, force, as_json)
+        except MilepostError as error:
+            fail(spoken(error))
+        flush()
+        due = time.monotonic() + every
+        while (left := due - time.monotonic()) > 0 and (not with_parent or os.getppid() == parent):
+            time.sleep(min(left, 1.0))
+
+
+def _sync(url: str | None, dry_run: bool, force: bool, as_json: bool) -> None:
     from milepost.airflow.sync import sync as bring_in_line
 
     with _open(url) as store:
