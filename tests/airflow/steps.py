@@ -163,13 +163,13 @@ def native_put_by_task(asset: str, key: str, text: str, dag_id: str, task_id: st
     MetastoreBackend().set_asset_state_store(scope, key, text, kind=kind, **where)
 
 
-def triggers() -> None:
-    """Make sure that Airflow has a trigger to run."""
+def trigger(classpath: str) -> None:
+    """Make sure that Airflow has a trigger of a class to run."""
     from airflow.models.trigger import Trigger
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        assert session.query(Trigger).count() == 1
+        assert session.query(Trigger).filter(Trigger.classpath == classpath).count() == 1
 
 
 def main(steps: list[str]) -> None:

@@ -26,7 +26,7 @@ def test_an_event_trigger_keeps_its_cursor(home: Home, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
     environment = {"AIRFLOW__CORE__DAGS_FOLDER": str(dags), "PYTHONPATH": str(dags)}
     # Airflow has an asset watched once an active DAG is known to wait for it.
-    home.steps(["serialize"], ["serialize"], ["triggers"], env=environment, url=url)
+    home.steps(["serialize"], ["serialize"], ["trigger", "watched.Counts"], env=environment, url=url)
     with (tmp_path / "log").open("w") as log:
         command = home.command("-m", "airflow", "triggerer", "--skip-serve-logs")
         env = {**home.environment(url=url), **environment}
