@@ -17,7 +17,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", "3"))
 SECRET = "benchmark-secret-of-32-characters"  # noqa: S105  (of a server on loopback, for a minute)
 JWT_SECRET = "0123456789abcdef" * 4
 PEER = "Airflow 3.3.2"
-SCOPE = TaskScope("bench", "run", "task")
+SCOPES = [TaskScope("bench", "run", "task", number) for number in range(16)]
 
 
 class Request(NamedTuple):
@@ -43,13 +43,11 @@ class Request(NamedTuple):
 
     Args:
         method: GET, PUT or POST.
-        token: The bearer token.
-        asked: URLs and bodies.
+        asked: URLs, bearer tokens and bodies.
     """
 
     method: str
-    token: str
-    asked: list[tuple[str, str]]
+    asked: list[tuple[str, str, str]]
 
 
 class Load(NamedTuple):
@@ -77,13 +75,15 @@ class Side(NamedTuple):
 def wrk(side: Side, request: Request, connections: int, place: Path) -> Load:
     """Ask for some seconds: requests per second, the median in microseconds, and the server's time for a request."""
     script = place / "request.lua"
-    asked = ", ".join(f'{{"/{url.split("/", 3)[3]}", [==[{body}]==]}}' for url, body in request.asked)
+    asked = ", ".join(f'{{"/{url.split("/", 3)[3]}", "{token}", [==[{body}]==]}}' for url, token, body in request.asked)
     script.write_text(f"""
-        wrk.headers["authorization"] = "Bearer {request.token}"
         wrk.headers["content-type"] = "application/json"
         local made, n = {{}}, 0
         init = function()
-            for i, one in ipairs({{ {asked} }}) do made[i] = wrk.format("{request.method}", one[1], nil, one[2]) end
+            for i, one in ipairs({{ {asked} }}) do
+                wrk.headers["authorization"] = "Bearer " .. one[2]
+                made[i] = wrk.format("{request.method}", one[1], nil, one[3])
+            end
         end
         request = function() n = n % #made + 1; return made[n] end
     """)
@@ -116,8 +116,8 @@ def ticks(process: subprocess.Popen[bytes]) -> int:
 
 def once(request: Request) -> None:
     """Make a request, however long it takes: the first one of a server may load a lot."""
-    headers = {"Authorization": f"Bearer {request.token}", "Content-Type": "application/json"}
-    for url, body in request.asked:
+    for url, token, body in request.asked:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         asked = urllib.request.Request(url, body.encode() or None, headers, method=request.method)
         with urllib.request.urlopen(asked, timeout=60) as answer:
             answer.read()
@@ -155,32 +155,39 @@ def ours(url: str, place: Path) -> Iterator[Side]:
     command = [sys.executable, "-m", "milepost", "serve", "--port", str(PORT), "--url", url]
     at = f"http://127.0.0.1:{PORT}"
     with running(command, environment, f"{at}/health", place) as process, milepost.connect(at, secret=SECRET) as launcher:
-        token = launcher.metastore.token(SCOPE, 1).token
-        with milepost.connect(at, token=token) as store:
-            task = store.instances.open(SCOPE, 1)["task_store"]
-            for key in KEYS:
-                task.set(key, VALUE)
-            handle, token = task._handle, store.metastore._credential.decode()
 
-            def asks(*wanted: calls.Call[Any]) -> Request:
-                bodies = [dumps(dump_call(call)).decode() for call in wanted]
-                return Request("POST", token, [(f"{at}/execution/v1/call", body) for body in bodies])
+        def attempt(scope: TaskScope) -> milepost.Store:
+            return milepost.connect(at, token=launcher.metastore.token(scope, 1).token)
 
-            def put(key: str) -> calls.Put:
-                return calls.Put(handle, [calls.Item(key, json.dumps(VALUE), 0, calls.new_version())])
+        def asks(call: calls.Call[Any], store: milepost.Store) -> tuple[str, str, str]:
+            return f"{at}/execution/v1/call", store.metastore._credential.decode(), dumps(dump_call(call)).decode()
+
+        def put(task: milepost.TaskStoreAccessor, key: str) -> calls.Put:
+            return calls.Put(task._handle, [calls.Item(key, json.dumps(VALUE), 0, calls.new_version())])
+
+        with ExitStack() as stack:
+            stores = [stack.enter_context(attempt(scope)) for scope in SCOPES]
+            tasks = [store.instances.open(scope, 1)["task_store"] for scope, store in zip(SCOPES, stores, strict=True)]
+            for task in tasks:
+                task.set_many(dict.fromkeys(KEYS, VALUE))
+            task, store = tasks[0], stores[0]
+            requests = {
+                "GET": [asks(calls.Get(task._handle, KEYS[0]), store)],
+                "PUT": [asks(put(task, KEYS[0]), store)],
+                "PUT of 16 keys": [asks(put(task, key), store) for key in KEYS[:16]],
+                "PUT by 16 attempts": [asks(put(one, KEYS[0]), of) for one, of in zip(tasks, stores, strict=True)],
+            }
+
+            direct = stack.enter_context(milepost.connect(url)).task_store(SCOPES[0])
 
             def accessor() -> dict[str, float]:
                 return {
                     "get": timed(lambda number: task.get(KEYS[number % 20])),
                     "set": timed(lambda number: task.set(KEYS[number % 20], VALUE)),
+                    "set past the server": timed(lambda number: direct.set(KEYS[number % 20], VALUE)),
                 }
 
-            many = asks(*(put(key) for key in KEYS[:16]))
-            yield Side(
-                process,
-                {"GET": asks(calls.Get(handle, KEYS[0])), "PUT": asks(put(KEYS[0])), "PUT of 16 keys": many},
-                accessor,
-            )
+            yield Side(process, {name: Request("POST", asked) for name, asked in requests.items()}, accessor)
 
 
 def timed(call: Callable[[int], object]) -> float:
@@ -221,11 +228,13 @@ def airflow(python: str, url: str, place: Path) -> Iterator[Side]:
     with running(command, environment, f"{at}/api/v2/version", home) as process:
         body = json.dumps({"value": VALUE, "expires_at": None})
         keys = [f"{at}/execution/store/ti/{asked['id']}/{key}" for key in KEYS[:16]]
+        token = asked["token"]
         requests = {
-            "GET": Request("GET", asked["token"], [(keys[0], "")]),
-            "PUT": Request("PUT", asked["token"], [(keys[0], body)]),
-            "PUT of 16 keys": Request("PUT", asked["token"], [(key, body) for key in keys]),
+            "GET": Request("GET", [(keys[0], token, "")]),
+            "PUT": Request("PUT", [(keys[0], token, body)]),
+            "PUT of 16 keys": Request("PUT", [(key, token, body) for key in keys]),
         }
+        requests["PUT by 16 attempts"] = requests["PUT of 16 keys"]  # one attempt is as good as another there
         yield Side(process, requests, lambda: ask("accessor"))
 
 
@@ -280,8 +289,10 @@ def _figure(name: str, ours: Samples, theirs: Samples | None) -> Figure:
     cost, busy = ours.found(name)
     if theirs is None:
         return Figure(name, cost, "us", note="Airflow was not measured: BENCH_AIRFLOW_PYTHON is not set")
+    if name not in theirs:
+        return Figure(name, cost, "us", note="what PostgreSQL and its disk take; a server cannot be faster")
     peer, peer_busy = theirs.found(name)
     rate = f"{1e6 / cost:,.0f} /s beside {1e6 / peer:,.0f} /s, " if "16" in name else ""
     note = f"{rate}{busy:,.0f} us of the server's processor time beside {peer_busy:,.0f}" if busy else ""
-    must = None if "keys" in name else 1 / 15 if "16" in name else 1 / 6
+    must = None if "of 16" in name or "by 16" in name else 1 / 15 if "16" in name else 1 / 6
     return Figure(name, cost, "us", peer, PEER, must, note=note)
