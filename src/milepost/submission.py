@@ -153,7 +153,7 @@ def next_step(now: Situation) -> Step:
         reason = "an earlier attempt was cut off while submitting, and that was cleared"
         return Submit(True, "resubmitted", reason, f"{reason}: if its job exists, nobody waits for it")
     if intent.state != OPEN:
-        return Submit(True, "resubmitted", "the earlier job was cleared")
+        return Submit(True, "resubmitted", "the earlier job was cleared; if it still runs, nobody waits for it")
     if not now.can_find:
         return _unknown(now, intent)
     if now.found is ABSENT:

@@ -96,7 +96,10 @@ def test_what_never_happens(now: Situation) -> None:
         (Situation(job=0), Use(0, "reattached", "active", "job 0 was submitted")),
         (Situation(job=0, can_status=True), Status(0)),
         (Situation(job=""), Use("", "reattached", "active", "job '' was submitted")),
-        (Situation(intent("known", 0)), Submit(True, "resubmitted", "the earlier job was cleared")),
+        (
+            Situation(intent("known", 0)),
+            Submit(True, "resubmitted", "the earlier job was cleared; if it still runs, nobody waits for it"),
+        ),
         (Situation(intent("open"), can_find=True), Find("mp-1")),
         (Situation(intent("open"), can_find=True, found=0), Adopt(0)),
         (Situation(intent("open"), job=0), Adopt(0)),

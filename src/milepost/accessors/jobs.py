@@ -19,7 +19,7 @@ from milepost.errors import (
     UnsupportedTypeError,
     VersionConflictError,
 )
-from milepost.job_records import Intent, JobDecision
+from milepost.job_records import OPEN, Intent, JobDecision
 from milepost.program import Ask, Program, arun, run
 from milepost.scopes import Scope, check_key
 from milepost.submission import (
@@ -41,7 +41,7 @@ from milepost.submission import (
     shown,
 )
 
-__all__ = ["JobRequest", "aresume", "decide", "resume", "submit_forgotten"]
+__all__ = ["JobRequest", "aresume", "decide", "open_submission", "resume", "submit_forgotten"]
 
 Function = Callable[[Any], Any]
 
@@ -132,6 +132,16 @@ def resume(accessor: Accessor, request: JobRequest) -> JobDecision:
 async def aresume(accessor: Accessor, request: JobRequest) -> JobDecision:
     """As `resume`; the functions may be asynchronous."""
     return await arun(accessor._metastore, decide(accessor, request))
+
+
+def open_submission(accessor: Accessor, key: str) -> Intent | None:
+    """Return the submission under a key of which nobody knows yet whether its job exists, if there is one.
+
+    Raises:
+        DamagedEntryError: Someone damaged what is recorded of it.
+    """
+    intent, _ = accessor._metastore.call(calls.ReadIntent(accessor._handle, check_key(key)))
+    return intent if intent is not None and intent.state == OPEN else None
 
 
 def decide(accessor: Accessor, request: JobRequest) -> Program[JobDecision]:

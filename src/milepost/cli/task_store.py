@@ -99,7 +99,17 @@ def get(
     with open_store(url) as store:
         known_instance(store, scope)
         accessor = store.task_store(scope)
-        print_entry(accessor, key, string=string, as_json=as_json)
+        try:
+            print_entry(accessor, key, string=string, as_json=as_json)
+        except NotFoundError as error:
+            from milepost.accessors.jobs import open_submission
+
+            if (intent := open_submission(accessor, key)) is None:
+                raise
+            raise NotFoundError(
+                f"{error}; a job is being submitted under it, or an attempt was cut off while it did that: its token is "
+                f"{intent.token}"
+            ) from error
 
 
 def print_entry(accessor: object, key: str, *, string: bool, as_json: bool) -> None:

@@ -50,6 +50,16 @@ def test_a_key_may_start_with_a_dash(cli: Cli, task: Any) -> None:
     assert "--key" not in task
 
 
+def test_a_job_whose_submission_was_cut_off_is_told(cli: Cli, task: Any) -> None:
+    """`get` of a key without an id names the token to look for; once the key was deleted there is nothing to tell."""
+    tokens: list[str] = []
+    with pytest.raises(AttributeError):
+        task.submit_once("job", lambda token: tokens.append(token).id)  # type: ignore[func-returns-value]
+    assert f"its token is {tokens[0]}" in cli("task-store", "get", *ONE, "job", code=4).err
+    cli("task-store", "delete", *ONE, "job")
+    assert "token" not in cli("task-store", "get", *ONE, "job", code=4).err
+
+
 @pytest.mark.parametrize("run", RUNS)
 def test_s05_run_ids_are_taken_as_they_are(cli: Cli, store: Store, run: str) -> None:
     """S-05: run ids with plus, colon, slash, blank and hash address exactly one run."""
