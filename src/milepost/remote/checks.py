@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from milepost import calls
+from milepost.calls import Call, Handle
 from milepost.calls.lifecycle import MAX_RESULT_BYTES
 from milepost.clock import MAX_MICROS
 from milepost.entry import Writer
 from milepost.errors import InvalidValueError, ValueTooLargeError
 from milepost.retention import NEVER
-from milepost.scopes import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, check_key, check_text
+from milepost.scopes import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, AssetScope, check_key, check_text
 from milepost.token_records import ROLES
 from milepost.values import encode, loads_strict
 
-__all__ = ["CHECKS", "check_json"]
+__all__ = ["CHECKS", "check_call", "check_json"]
 
 _YEAR_SECONDS: Final = 86_400 * 366
 _MOST: Final = 2**31 - 1
@@ -33,6 +35,41 @@ def check_json(text: str, limit: int) -> str:
         ValueError: It is no JSON, or a value that cannot be stored.
     """
     return encode(loads_strict(text), limit)
+
+
+_OF_TASKS: Final = (calls.Intend, calls.KeepJob, calls.ReadIntent, calls.PastRun, calls.Touch)
+_OF_ASSETS: Final = (
+    calls.Advance,
+    calls.Stage,
+    calls.History,
+    calls.Rollback,
+    calls.AssetArchives,
+    calls.RestoreAsset,
+)
+
+
+def check_call(call: Call[Any]) -> Call[Any]:
+    """Return a call whose parts fit each other.
+
+    Raises:
+        InvalidValueError: They do not.
+    """
+    name = type(call).__name__
+    handle = getattr(call, "handle", None)
+    if isinstance(handle, Handle) and isinstance(handle.scope, AssetScope):
+        if handle.owner_id is None:
+            raise InvalidValueError(f"the handle of {name} is on an asset and has to have its number")
+        try:
+            Writer.decode(handle.writer)
+        except ValueError:
+            raise InvalidValueError(f"the handle of {name} is on an asset and has to name its writer in full") from None
+        if isinstance(call, _OF_TASKS) or (isinstance(call, calls.Clear) and call.all_map_indices):
+            raise InvalidValueError(f"{name} is about a task instance here, and its handle is on an asset")
+    elif isinstance(call, _OF_ASSETS):
+        raise InvalidValueError(f"{name} is about an asset, and its handle is on a task instance")
+    if isinstance(call, calls.EntryPage) and isinstance(call.scope, AssetScope) and call.scope.asset_id is None:
+        raise InvalidValueError("EntryPage takes an asset by its number")
+    return call
 
 
 def _text(what: str, limit: int) -> Check:

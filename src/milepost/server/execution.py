@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from milepost import calls
 from milepost.errors import AuthenticationError, ForbiddenError, InvalidValueError, MilepostError, NotFoundError
+from milepost.remote.checks import check_call
 from milepost.remote.problems import problem_of, status_of
 from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, Reader, dump_answer, dumps, name_of
 from milepost.server import access
@@ -100,9 +101,10 @@ class Execution:
 
     async def _run(self, who: Launcher | Claims, call: Call[Any], headers: list[tuple[bytes, bytes]]) -> Any:
         if isinstance(who, Launcher):
-            return await self._metastore.acall(call)
+            return await self._metastore.acall(check_call(call))
         handle = getattr(call, "handle", None)
         access.permit(who, call)
+        check_call(call)
         if isinstance(call, calls.Open):
             return await self._open(who, call, headers)
         if type(call) in access.CHECKED:

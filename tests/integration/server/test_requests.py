@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from milepost import AssetScope, DamagedEntryError, Store, TaskScope, calls, connect, errors
+from milepost import Asset, AssetScope, DamagedEntryError, Store, TaskScope, calls, connect, errors
 from milepost.calls import Handle, Item
 from milepost.errors import InvalidKeyError, InvalidValueError, UnsupportedTypeError
 from milepost.remote.problems import error_of, problem_of, status_of
@@ -206,6 +206,27 @@ def test_an_error_of_a_newer_server_is_what_is_nearest() -> None:
     """An error class that a client does not know becomes the one of its status."""
     assert type(error_of(409, {"error": "SomethingNewError", "detail": "x"})) is errors.ConflictError
     assert error_of(502, {"message": "bad gateway"}) is None
+
+
+def test_calls_whose_parts_do_not_fit(ask: Ask, behind: Store) -> None:
+    """A call whose fields are sound one by one, and do not fit each other, is 422 as well."""
+    scope, number = AssetScope(name="a", uri="a"), behind.assets.register(Asset("a")).id
+    own = Handle(AssetScope(number), "python", owner_id=number)
+    item = Item("k", "1", 0, calls.new_version())
+    for call in (
+        calls.Keys(Handle(scope, "python")),
+        calls.Keys(Handle(AssetScope(number), "task:1", owner_id=number)),
+        calls.Clear(own, True),
+        calls.ReadIntent(own, "k"),
+        calls.Intend(own, "k", "v", None, new=True),
+        calls.Advance(HANDLE, item),
+        calls.RestoreAsset(HANDLE, None, False),
+        calls.EntryPage(scope, None, "", -1, None, 0, 1, False),
+        calls.ExportRows("nothing", None, 1),
+        calls.ImportRows("nothing", [("x",)]),
+    ):
+        answer = ask("/execution/v1/call", dump_call(call))
+        assert (answer.status, answer.body["error"]) == (422, "InvalidValueError"), call
 
 
 def test_a_batch_is_answered_call_by_call(ask: Ask) -> None:

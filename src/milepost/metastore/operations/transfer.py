@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from milepost import calls
+from milepost.errors import InvalidValueError
 from milepost.metastore.operations.assets import asset_hash
 from milepost.metastore.operations.base import Batch, Environment, Operation
 from milepost.metastore.operations.registry import alias_hash
@@ -60,6 +61,8 @@ def holdings(_call: calls.Holdings, _: Environment) -> Operation[list[str]]:
 
 def page(call: calls.ExportRows, _: Environment) -> Operation[tuple[list[Row], Row | None]]:
     """See `milepost.calls.ExportRows`."""
+    if call.kind not in _PAGES:
+        raise InvalidValueError(f"there are no rows of the kind {call.kind!r}; known: {', '.join(_PAGES)}")
     how = _PAGES[call.kind]
     rows = yield how.statement, (*(call.after or how.start), call.limit)
     after = None
@@ -74,6 +77,8 @@ def fill(call: calls.ImportRows, _: Environment) -> Operation[dict[int, int]]:
     """See `milepost.calls.ImportRows`."""
     if call.kind == "change":
         return (yield from _changes(call))
+    if call.kind not in _INSERTS:
+        raise InvalidValueError(f"there are no rows of the kind {call.kind!r}; known: change, {', '.join(_INSERTS)}")
     prepared: list[Row] = []
     for row in call.rows:
         if call.kind in ("instance", "asset"):
