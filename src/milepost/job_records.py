@@ -50,7 +50,7 @@ class JobDecision:
         job_id: The id of the job.
         status: ``active`` or ``done``.
         reason: Why, in words.
-        submission: The number of the submission; `None` where the id was stored by other means.
+        submission: The number of the submission; `None` where the id was stored by other means, or ``durable`` is false.
         token: The token of that submission.
 
     .. versionadded:: 0.1
