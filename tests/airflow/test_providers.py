@@ -38,6 +38,8 @@ def test_a_lost_poll_a_failed_job_and_a_task_that_forgets(home: Home, jobs: Jobs
 
     The first job fails. The second one is done by the time of the third attempt, which returns its result.
     """
+    if provider == "databricks" and home.version.startswith("3.0."):
+        pytest.skip("dag.test() of Airflow 3.0 ends a run when a failed attempt has left the page of its job unset")
     url = f"sqlite:///{tmp_path / 'store.db'}"
     jobs.ask({"1": ["running", "dead"], "2": ["running", "lost", "success"], "3": ["lost"], "4": ["success"]})
     ended = home.test("providers.py", provider, f"{provider}_forgets", env=jobs.connections, url=url)
