@@ -59,7 +59,7 @@ def test_the_middle_of_another_processs_migration_is_waited_out(databases: Datab
     """MySQL shows each migration as it is done: who connects in between waits for the last one, and then has a store."""
     fresh, steps = databases.fresh("mysql"), migrations("mysql")
     engine = MysqlEngine(fresh.url, clock=ManualClock())
-    fresh.execute("SELECT GET_LOCK('milepost.migrations', 0)")
+    assert fresh.execute("SELECT GET_LOCK('milepost.migrations', 60)") == [(1,)]  # one for all databases of the server
     engine.migrate(fresh.own, steps[:1])
     opened: list[list[str]] = []
 
@@ -69,8 +69,8 @@ def test_the_middle_of_another_processs_migration_is_waited_out(databases: Datab
 
     other = threading.Thread(target=open_it)
     other.start()
-    query = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK%%' AND id <> connection_id()"
-    wait_until(lambda: opened or fresh.execute(query), "nobody waits for the migration")
+    query = "SELECT 1 FROM information_schema.processlist WHERE info LIKE %s AND db = database() AND id <> connection_id()"
+    wait_until(lambda: opened or fresh.execute(query, "SELECT GET_LOCK%"), "nobody waits for the migration")
     engine.migrate(fresh.own, steps)
     fresh.execute("SELECT RELEASE_LOCK('milepost.migrations')")
     other.join(60)

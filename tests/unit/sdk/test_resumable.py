@@ -172,6 +172,7 @@ def test_a_job_with_other_parameters_is_cancelled_and_replaced(
 ) -> None:
     """With ``on_changed = "resubmit"`` the job that still runs is cancelled before another is submitted; the log says so."""
     run(make(kind, service), attempt(store, 1))
+    caplog.clear()
     operator = make(kind, service, table="customers")
     with caplog.at_level(logging.INFO, "milepost.jobs"):
         assert run(operator, attempt(store, 2)) == "result of j2"
