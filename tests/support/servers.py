@@ -7,12 +7,15 @@ here, or, for PostgreSQL, a private one from the programs at hand. What cannot b
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import re
 import secrets
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -158,14 +161,17 @@ class Database:
                     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
                 )
             ]
-        time.sleep(0.11)  # the server makes this table anew only if nobody looked at it for 0.1 s
-        return [
-            row[0]
-            for row in self.execute(
-                "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' "
-                "AND trx_mysql_thread_id IN (SELECT id FROM information_schema.processlist WHERE db = database())"
-            )
-        ]
+        # The server makes this table anew only if nobody looked at it for 0.1 s: tests in other processes, too, take turns.
+        with Path(tempfile.gettempdir(), f"milepost-tests-{os.getuid()}.lock").open("w") as turn:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            time.sleep(0.11)
+            return [
+                row[0]
+                for row in self.execute(
+                    "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT' "
+                    "AND trx_mysql_thread_id IN (SELECT id FROM information_schema.processlist WHERE db = database())"
+                )
+            ]
 
 
 def connect_to(dialect: str, url: str) -> Any:
