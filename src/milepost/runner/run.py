@@ -144,6 +144,8 @@ def _give_up(hold: Hold, display: Display) -> None:
     """Let other runners go on with a run, while an error is on its way."""
     try:
         hold.release()
+    except RunHeldError:
+        pass  # it is given up already: the run was deleted, or another runner has it
     except MilepostError as error:
         display.note(f"the run could not be given up, so it is held until its hold ends: {error}")
 

@@ -20,7 +20,8 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 ROUTE: Final = "milepost.route"
 """Where the scope of a request holds a list to which a router adds the route that it found."""
 
-_ROUTES = ("/execution/v1/", "/api/v2/", "/health", "/ready", "/metrics")
+_PATHS = ("/health", "/ready", "/metrics")
+_PREFIXES = ("/execution/v1/", "/api/v2/")
 
 
 class Metrics:
@@ -104,4 +105,4 @@ def route_of(scope: Scope) -> str:
     path: str = scope["path"]
     if path in ("/execution/v1/call", "/execution/v1/token", "/execution/v1/renew", "/execution/v1/verify"):
         return path
-    return next((route for route in _ROUTES if path.startswith(route)), "other")
+    return path if path in _PATHS else next((prefix for prefix in _PREFIXES if path.startswith(prefix)), "other")

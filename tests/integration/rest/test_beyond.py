@@ -265,6 +265,7 @@ def test_assets(ask: Ask, asset: AssetStoreAccessor) -> None:
     assert ask("GET", path_of(asset, "k")).status == 404
     assert ask("GET", path_of(asset)).body["asset_state_store"] == []
     assert ask("PUT", path_of(asset, "k"), {"value": 2}).status == 409
+    assert ask("POST", f"/assets/{number}/activate?verb=deactivate", token="admin").status == 422
     assert ask("POST", f"/assets/{number}/activate", token="admin").body["active"] is True
     assert asset.get("k") == 1
     for path, status in (("/assets/0", 404), ("/assets/x", 422), (f"/assets/{2**63}", 404), ("/assets/999999", 404)):

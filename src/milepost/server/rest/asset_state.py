@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
@@ -243,21 +243,20 @@ def router(store: Store) -> APIRouter:  # noqa: PLR0915  (a list of routes)
         """Show an asset and who refers to it."""
         return answer(plain(await record_of(request, number)))
 
-    for verb in ("activate", "deactivate"):
-        # One function a route: `verb` is bound now.
-        async def set_active(request: Request, number: Number, verb: str = verb) -> Response:
-            """Let an asset be read and written, or no longer; its state stays for `orphan_grace_hours`."""
-            change_it = assets(request).aactivate if verb == "activate" else assets(request).adeactivate
-            return answer(plain(await change_it(AssetScope(number))))
+    switch: dict[str, Any] = {
+        "dependencies": admin,
+        "tags": ["Assets"],
+        "responses": {200: shapes.json_answer(shapes.record), **shapes.errors(404, 409)},
+    }
 
-        routes.add_api_route(
-            f"{_ASSET}/{verb}",
-            set_active,
-            methods=["POST"],
-            dependencies=admin,
-            tags=["Assets"],
-            operation_id=f"{verb}_asset",
-            responses={200: shapes.json_answer(shapes.record), **shapes.errors(404, 409)},
-        )
+    @routes.post(f"{_ASSET}/activate", operation_id="activate_asset", **switch)
+    async def activate(request: Request, number: Number) -> Response:
+        """Let an asset be read and written again."""
+        return answer(plain(await assets(request).aactivate(AssetScope(number))))
+
+    @routes.post(f"{_ASSET}/deactivate", operation_id="deactivate_asset", **switch)
+    async def deactivate(request: Request, number: Number) -> Response:
+        """Let an asset be neither read nor written; its state stays for `orphan_grace_hours`."""
+        return answer(plain(await assets(request).adeactivate(AssetScope(number))))
 
     return routes
