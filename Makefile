@@ -30,7 +30,7 @@ demo: $(VENV)/.demo  ## run the demonstration
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.dev  ## run the tests (PYTEST_ARGS="-k name" and the like)
-	$(BIN)/python -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
 
 test-airflow: $(VENV)/.airflow  ## run the tests inside real Airflow (AIRFLOW="2.11.2 3.2.2" chooses versions)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.airflow.environments $(AIRFLOW)

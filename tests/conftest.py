@@ -13,10 +13,10 @@ import pytest
 from hypothesis import settings
 
 from tests.support.forked import forked
-from tests.support.servers import databases
+from tests.support.servers import databases, many_connections
 from tests.support.serving import served
 
-__all__ = ["Require", "databases", "forked", "require", "served"]
+__all__ = ["Require", "databases", "forked", "many_connections", "require", "served"]
 
 # Files of tests live in memory where there is room: what a sync costs on somebody's disk is no rule that a test checks.
 _MEMORY, _ROOM = Path("/dev/shm"), 4 << 30

@@ -11,7 +11,7 @@ import pytest
 from milepost import Asset, TaskScope, VersionConflictError
 from tests.contract.conftest import SCOPE
 
-pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+pytestmark = pytest.mark.usefixtures("many_connections")
 
 
 def together(number: int, work: Callable[[int], None]) -> None:

@@ -90,7 +90,8 @@ def test_a_killed_collector_is_followed_by_the_next(place: Any, start: Callable[
             assert f"/{child.pid}/" in holder
             sql("UPDATE leases SET held_until = 1")  # as if its time had passed
             before = list(written)
-            assert store.clean(batch_size=BATCH).expired == left
+            # The batch that it was killed in may have been on its way still.
+            assert left - store.clean(batch_size=BATCH).expired in (0, BATCH)
         finally:
             stop.set()
             for thread in threads:

@@ -23,7 +23,7 @@ from tests.support.serve_process import ServeProcess
 from tests.support.servers import wait_until
 from tests.support.serving import SECRET
 
-pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+pytestmark = pytest.mark.usefixtures("many_connections")
 
 SCOPE = TaskScope("dag", "run", "task")
 Serve = Callable[..., ServeProcess]

@@ -23,7 +23,7 @@ from tests.fault.histories import Operation, violations
 from tests.fault.server_helpers import DIALECTS, Pause, together
 from tests.support.servers import Database, Databases, engine_of, in_use, wait_until
 
-pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+pytestmark = pytest.mark.usefixtures("many_connections")
 
 SCOPE = TaskScope("d", "r", "t", -1)
 ASSET = Asset("orders", uri="s3://orders")

@@ -23,7 +23,17 @@ import pytest
 
 from tests.support.private import PrivateBouncer, PrivatePostgres
 
-__all__ = ["Database", "Databases", "connect_to", "databases", "dialect_sql", "engine_of", "in_use", "wait_until"]
+__all__ = [
+    "Database",
+    "Databases",
+    "connect_to",
+    "databases",
+    "dialect_sql",
+    "engine_of",
+    "in_use",
+    "many_connections",
+    "wait_until",
+]
 
 _URLS = {
     "postgres": os.environ.get("MILEPOST_TEST_POSTGRES_URL") or "postgresql://postgres@127.0.0.1:5432/postgres",
@@ -67,6 +77,21 @@ def dialect_sql(dialect: str, text: str) -> str:
         text = re.sub(r"(?<![\w.`])key\b(?!')", "`key`", text)
         text = re.sub(r"CAST\((x'\w+') AS TEXT\)", r"\1", text)
     return text.replace("?", "%s") if dialect != "sqlite" else text
+
+
+@contextlib.contextmanager
+def _turn(name: str) -> Iterator[None]:
+    """Wait until no other process of the test run does a thing, and keep them from doing it."""
+    with Path(tempfile.gettempdir(), f"milepost-tests-{os.getuid()}-{name}.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture
+def many_connections() -> Iterator[None]:
+    """One test with many connections at a time: servers take 100."""
+    with _turn("connections"):
+        yield
 
 
 class Database:
@@ -162,8 +187,7 @@ class Database:
                 )
             ]
         # The server makes this table anew only if nobody looked at it for 0.1 s: tests in other processes, too, take turns.
-        with Path(tempfile.gettempdir(), f"milepost-tests-{os.getuid()}.lock").open("w") as turn:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+        with _turn("blocked"):
             time.sleep(0.11)
             return [
                 row[0]

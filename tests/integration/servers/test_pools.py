@@ -12,7 +12,7 @@ from milepost import StaleAttemptError, Store, StoreClosedError, TaskScope, acon
 from tests.fault.server_helpers import DIALECTS, together
 from tests.support.servers import Database, Databases, dialect_sql, in_use, wait_until
 
-pytestmark = pytest.mark.xdist_group("many connections")  # one such test at a time: servers take 100
+pytestmark = pytest.mark.usefixtures("many_connections")
 
 SCOPE = TaskScope("d", "r", "t")
 
