@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from milepost import calls
-from milepost.accessors.base import Accessor, _value
+from milepost.accessors.base import Accessor
 from milepost.asset_records import PastEntry
-from milepost.calls import new_version
+from milepost.calls import new_version, stored_value
 from milepost.clock import from_micros
 from milepost.entry import DamagedValue, Writer
 from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError
@@ -56,11 +56,11 @@ class AssetStoreAccessor(Accessor):
 
     def set_default(self, key: str, value: JSONValue) -> Any:
         """Write a key only if it is absent, and return the value that is stored afterwards."""
-        return _value(key, *self._metastore.call(calls.PutDefault(self._handle, self._item(key, value))))
+        return stored_value(key, *self._metastore.call(calls.PutDefault(self._handle, self._item(key, value))))
 
     async def aset_default(self, key: str, value: JSONValue) -> Any:
         """As `set_default`."""
-        return _value(key, *await self._metastore.acall(calls.PutDefault(self._handle, self._item(key, value))))
+        return stored_value(key, *await self._metastore.acall(calls.PutDefault(self._handle, self._item(key, value))))
 
     def compare_and_set(self, key: str, value: JSONValue, *, version: str | None) -> str:
         """Write only over the version that was read (`None`: only if absent), and return the new version.
@@ -96,11 +96,11 @@ class AssetStoreAccessor(Accessor):
                 ``order="datetime"`` no time with offset.
             AssetNotActiveError: The asset is deactivated.
         """
-        return _value(key, *self._metastore.call(self._advance(key, value, order)))
+        return stored_value(key, *self._metastore.call(self._advance(key, value, order)))
 
     async def aadvance(self, key: str, value: JSONValue, *, order: Order = None) -> Any:
         """As `advance`."""
-        return _value(key, *await self._metastore.acall(self._advance(key, value, order)))
+        return stored_value(key, *await self._metastore.acall(self._advance(key, value, order)))
 
     def _advance(self, key: str, value: JSONValue, order: Order) -> calls.Advance:
         item = self._item(key, value)
@@ -223,7 +223,7 @@ def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
         created, updated, replaced = times[row.created_at], times[row.updated_at], times[row.replaced_at]
         writer, replacer = writers[row.writer], writers[row.replaced_by]
         try:
-            value = _value(key, row.value, row.encoding)
+            value = stored_value(key, row.value, row.encoding)
         except DamagedEntryError as error:
             value = DamagedValue(key, error.reason)
         if created is None or updated is None or replaced is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from milepost import calls
 from milepost.abc import Metastore
-from milepost.calls import PLAIN, Handle, Item, Stored, new_version
+from milepost.calls import PLAIN, Handle, Item, Stored, new_version, stored_value
 from milepost.clock import from_micros, to_micros
 from milepost.entry import DamagedValue, Entry, Writer
 from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
@@ -71,7 +71,7 @@ class Reader:
         if found is None:
             return default
         if found[1] != PLAIN:
-            return _value(key, *found)
+            return stored_value(key, *found)
         try:
             return decode(found[0])
         except ValueError as error:
@@ -80,7 +80,7 @@ class Reader:
     async def aget(self, key: str, default: Any = None) -> Any:
         """As `get`."""
         found = await self._metastore.acall(calls.Get(self._handle, check_key(key)))
-        return default if found is None else _value(key, *found)
+        return default if found is None else stored_value(key, *found)
 
     def entry(self, key: str) -> Entry | None:
         """Return the value with version, times, expiry and writer, or `None` if the key is absent.
@@ -247,7 +247,7 @@ class Accessor(Reader):
         check_key(key)
         for _ in range(_UPDATE_TRIES):
             row = yield calls.Read(self._handle, key)
-            new = fn(default if row is None else _value(key, row.value, row.encoding))
+            new = fn(default if row is None else stored_value(key, row.value, row.encoding))
             if new is None:
                 raise InvalidValueError(f"the function given to update({key!r}) returned None; return the new value")
             expected = None if row is None else row.version
@@ -274,20 +274,6 @@ def _keys(keys: Iterable[str]) -> list[str]:
     return [check_key(key) for key in keys]
 
 
-def _value(key: str, text: Any, encoding: Any) -> Any:
-    """Return the value of a row.
-
-    Raises:
-        DamagedEntryError: It cannot be read.
-    """
-    if encoding != PLAIN:
-        raise DamagedEntryError(key, f"its encoding {encoding!r} is unknown to this release")
-    try:
-        return decode(text)
-    except ValueError as error:
-        raise DamagedEntryError(key, str(error)) from error
-
-
 def _pairs(scope: TaskScope | AssetScope, rows: Iterable[Stored]) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     own = scope if isinstance(scope, TaskScope) else None
@@ -295,7 +281,7 @@ def _pairs(scope: TaskScope | AssetScope, rows: Iterable[Stored]) -> list[tuple[
     for row in rows:
         key = _shown(row.key)
         try:
-            pairs.append((key, _value(key, row.value, row.encoding)))
+            pairs.append((key, stored_value(key, row.value, row.encoding)))
             # A user's backend has no more than the value.
             if row.version is not None and (fault := _fault(row, own, writers)):
                 pairs[-1] = (key, DamagedValue(key, fault))
@@ -334,7 +320,7 @@ def read_row(row: Stored, own: TaskScope | None) -> Entry | DamagedValue:
         own: The task instance that it belongs to; `None`: an asset's.
     """
     try:
-        value = _value(row.key, row.value, row.encoding)
+        value = stored_value(row.key, row.value, row.encoding)
     except DamagedEntryError as error:
         return DamagedValue(_shown(row.key), error.reason)
     if fault := _fault(row, own, set()):
@@ -353,4 +339,4 @@ def read_row(row: Stored, own: TaskScope | None) -> Entry | DamagedValue:
 
 def _present(wanted: list[str], rows: Iterable[tuple[Any, Any, Any]]) -> dict[str, Any]:
     found = {key: (text, encoding) for key, text, encoding in rows}
-    return {key: _value(key, *found[key]) for key in wanted if key in found}
+    return {key: stored_value(key, *found[key]) for key in wanted if key in found}

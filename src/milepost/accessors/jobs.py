@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from milepost import calls
-from milepost.accessors.base import Accessor, _value
+from milepost.accessors.base import Accessor
 from milepost.accessors.telemetry import observed
-from milepost.calls import Item, new_version
+from milepost.calls import Item, new_version, stored_value
 from milepost.errors import (
     InvalidValueError,
     JobConflictError,
@@ -186,7 +186,7 @@ class _Job:
         intent, stored = yield calls.ReadIntent(self.handle, request.key)
         now = Situation(
             intent=intent,
-            job=ABSENT if stored is None else _value(request.key, *stored),
+            job=ABSENT if stored is None else stored_value(request.key, *stored),
             params=request.params,
             can_find=request.find is not None,
             can_status=request.status is not None,

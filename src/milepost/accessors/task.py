@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from milepost import calls
-from milepost.accessors.base import Accessor, Reader, _value
-from milepost.calls import PLAIN, Handle, Item, new_version
+from milepost.accessors.base import Accessor, Reader
+from milepost.calls import PLAIN, Handle, Item, new_version, stored_value
 from milepost.errors import NotFoundError
 from milepost.retention import Retention, expiry, parse_retention
 from milepost.scopes import TaskScope, check_key, check_text
@@ -86,11 +86,11 @@ class TaskStoreAccessor(Accessor):
         Returns:
             The value that is stored afterwards.
         """
-        return _value(key, *self._metastore.call(self._put_default(key, value, retention)))
+        return stored_value(key, *self._metastore.call(self._put_default(key, value, retention)))
 
     async def aset_default(self, key: str, value: JSONValue, *, retention: timedelta | None = None) -> Any:
         """As `set_default`."""
-        return _value(key, *await self._metastore.acall(self._put_default(key, value, retention)))
+        return stored_value(key, *await self._metastore.acall(self._put_default(key, value, retention)))
 
     def _put_default(self, key: str, value: JSONValue, retention: timedelta | None) -> calls.PutDefault:
         return calls.PutDefault(self._handle, self._item(key, value), self._retention(retention))

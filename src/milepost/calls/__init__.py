@@ -42,6 +42,7 @@ from milepost.calls.base import (
     Now,
     Stored,
     new_version,
+    stored_value,
 )
 from milepost.calls.editing import DeleteIf, Edit, EntryPage, InstancePage, Page, PageRow, RunPage, RunRow
 from milepost.calls.entries import (
@@ -183,4 +184,5 @@ __all__ = [
     "TakeLease",
     "Touch",
     "new_version",
+    "stored_value",
 ]

@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
+from milepost.errors import DamagedEntryError
 from milepost.scopes import AssetScope, TaskScope, activate_command
+from milepost.values import decode
 
 __all__ = [
     "PLAIN",
@@ -17,6 +19,7 @@ __all__ = [
     "Now",
     "Stored",
     "new_version",
+    "stored_value",
 ]
 
 PLAIN: Final = 0
@@ -28,6 +31,20 @@ R_co = TypeVar("R_co", covariant=True)
 def new_version() -> str:
     """Draw a version: 96 random bits, so no two writes ever share one."""
     return os.urandom(12).hex()
+
+
+def stored_value(key: str, text: Any, encoding: Any) -> Any:
+    """Return what a stored text stands for.
+
+    Raises:
+        DamagedEntryError: It cannot be read.
+    """
+    if encoding != PLAIN:
+        raise DamagedEntryError(key, f"its encoding {encoding!r} is unknown to this release")
+    try:
+        return decode(text)
+    except ValueError as error:
+        raise DamagedEntryError(key, str(error)) from error
 
 
 class Handle:

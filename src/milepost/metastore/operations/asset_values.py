@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from milepost import calls
-from milepost.calls import Handle, Item, new_version
+from milepost.calls import Handle, Item, new_version, stored_value
 from milepost.entry import Archive
 from milepost.errors import ArchiveNotFoundError, AssetNotFoundError, ConflictError, DamagedEntryError, NotFoundError
 from milepost.metastore.operations.base import (
@@ -15,7 +15,6 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     key_text,
-    stored_value,
 )
 from milepost.metastore.operations.entries import write
 from milepost.metastore.operations.records import archive_record

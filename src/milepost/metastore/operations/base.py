@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.abc import Policy
-from milepost.calls import PLAIN, Handle
+from milepost.calls import Handle
 from milepost.entry import Writer
-from milepost.errors import AssetNotActiveError, AssetNotFoundError, DamagedEntryError, ForbiddenError, StaleAttemptError
+from milepost.errors import AssetNotActiveError, AssetNotFoundError, ForbiddenError, StaleAttemptError
 from milepost.scopes import TaskScope, activate_command, run_hash
-from milepost.values import decode
 
 __all__ = [
     "Batch",
@@ -68,20 +67,6 @@ def stale(handle: Handle) -> StaleAttemptError:
 def key_text(key: Any) -> str:
     """Return a stored key as text, also where someone put bytes that are no text."""
     return key if isinstance(key, str) else bytes(key).decode("utf-8", "backslashreplace")
-
-
-def stored_value(key: str, text: Any, encoding: Any) -> Any:
-    """Return what a stored text stands for.
-
-    Raises:
-        DamagedEntryError: It cannot be read.
-    """
-    if encoding != PLAIN:
-        raise DamagedEntryError(key, f"its encoding {encoding!r} is unknown to this release")
-    try:
-        return decode(text)
-    except ValueError as error:
-        raise DamagedEntryError(key, str(error)) from error
 
 
 def scope_text(scope: TaskScope) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from milepost import calls
-from milepost.calls import PLAIN, Handle, Item, Stored
+from milepost.calls import PLAIN, Handle, Item, Stored, stored_value
 from milepost.errors import InvalidValueError, UnsupportedTypeError, VersionConflictError
 from milepost.metastore.operations.base import (
     Batch,
@@ -16,7 +16,6 @@ from milepost.metastore.operations.base import (
     guard_read,
     guard_write,
     owner_of,
-    stored_value,
 )
 from milepost.retention import Retention
 from milepost.scopes import TaskScope, prefix_end, run_hash

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from milepost import calls
-from milepost.calls import Handle, Item
+from milepost.calls import Handle, Item, stored_value
 from milepost.errors import AssetNotActiveError, AssetNotFoundError, DamagedEntryError, InstanceStateError
 from milepost.metastore.operations.asset_values import further
-from milepost.metastore.operations.base import Environment, Operation, guard_write, key_text, stale, stored_value
+from milepost.metastore.operations.base import Environment, Operation, guard_write, key_text, stale
 from milepost.metastore.operations.entries import write
 from milepost.ordering import Order
 from milepost.scopes import AssetScope, activate_command
