@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final, Literal, get_args
+
+from milepost.entry import InstanceState
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.scopes import MAX_ID_CHARS, TaskScope, check_text
 
-__all__ = ["check_attempt", "check_flag", "check_incarnation", "check_number", "check_run", "check_scope"]
+__all__ = [
+    "INSTANCE_STATES",
+    "RUN_STATES",
+    "RunState",
+    "check_attempt",
+    "check_flag",
+    "check_incarnation",
+    "check_number",
+    "check_run",
+    "check_scope",
+    "check_state",
+]
+
+RunState = Literal["running", "success", "failed"]
+RUN_STATES: Final[tuple[str, ...]] = get_args(RunState)
+INSTANCE_STATES: Final[tuple[str, ...]] = get_args(InstanceState)
 
 
 def check_scope(scope: object) -> TaskScope:
@@ -27,6 +46,20 @@ def check_run(dag_id: object, run_id: object) -> tuple[str, str]:
         InvalidKeyError: One breaks the rules.
     """
     return check_text(dag_id, "dag_id", MAX_ID_CHARS), check_text(run_id, "run_id", MAX_ID_CHARS)
+
+
+def check_state(state: object, known: Collection[str]) -> str:
+    """Return a state if it is one of those that there are: a mistyped one would select nothing, in silence.
+
+    Raises:
+        TypeError: No `str`.
+        ValueError: Another one.
+    """
+    if not isinstance(state, str):
+        raise UnsupportedTypeError(f"state must be a str, not {type(state).__name__}")
+    if state not in known:
+        raise InvalidValueError(f"state must be one of {', '.join(known)}, got {state[:60]!r}")
+    return state
 
 
 def check_number(number: object, what: str, least: int, most: int = 2**31 - 1) -> int:

@@ -11,7 +11,16 @@ from milepost.abc import Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
 from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
-from milepost.checks import check_attempt, check_flag, check_incarnation, check_number, check_run, check_scope
+from milepost.checks import (
+    INSTANCE_STATES,
+    check_attempt,
+    check_flag,
+    check_incarnation,
+    check_number,
+    check_run,
+    check_scope,
+    check_state,
+)
 from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer, one_line
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.program import Program, arun, run
@@ -487,9 +496,11 @@ def _finish(scope: TaskScope, attempt: int, state: Any, incarnation: str | None,
 
 
 def _selection(dag_id: str | None, run_id: str | None, task_id: str | None, state: str | None) -> calls.ListInstances:
-    for name, text in (("dag_id", dag_id), ("run_id", run_id), ("task_id", task_id), ("state", state)):
+    for name, text in (("dag_id", dag_id), ("run_id", run_id), ("task_id", task_id)):
         if text is not None:
             check_text(text, name, MAX_ID_CHARS)
+    if state is not None:
+        check_state(state, INSTANCE_STATES)
     return calls.ListInstances(dag_id, run_id, task_id, None, state)
 
 

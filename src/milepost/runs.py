@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.calls.lifecycle import MAX_RESULT_BYTES
-from milepost.checks import check_attempt, check_flag, check_incarnation, check_number, check_run, check_scope
+from milepost.checks import (
+    RUN_STATES,
+    check_attempt,
+    check_flag,
+    check_incarnation,
+    check_number,
+    check_run,
+    check_scope,
+    check_state,
+)
 from milepost.clock import to_micros
 from milepost.entry import Outcome, RunRecord, one_line
 from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
@@ -280,9 +289,10 @@ def _one(dag_id: str, run_id: str) -> calls.ListRuns:
 
 
 def _selection(dag_id: str | None, state: str | None, limit: int | None) -> calls.ListRuns:
-    for name, text in (("dag_id", dag_id), ("state", state)):
-        if text is not None:
-            check_text(text, name, MAX_ID_CHARS)
+    if dag_id is not None:
+        check_text(dag_id, "dag_id", MAX_ID_CHARS)
+    if state is not None:
+        check_state(state, RUN_STATES)
     if limit is not None:
         check_number(limit, "limit", 1)
     return calls.ListRuns(dag_id, None, state, limit)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from milepost import InstanceStateError, ManualClock, Outcome, RunHeldError, StaleAttemptError, TaskScope
+from milepost import InstanceStateError, InvalidValueError, ManualClock, Outcome, RunHeldError, StaleAttemptError, TaskScope
 from tests.contract.conftest import SCOPE
 
 
@@ -25,6 +25,14 @@ def test_a_run_that_succeeded_is_taken_again_only_on_demand(store: Any) -> None:
     assert (taken.state, taken.holder) == ("running", "b")
     with pytest.raises(RunHeldError):
         store.runs.begin("d", "r", holder="c", ttl=30, again=True)
+
+
+def test_a_state_that_does_not_exist_selects_nothing_in_silence(store: Any) -> None:
+    """Lists of runs and instances refuse a state that there is not, and name those that there are."""
+    with pytest.raises(InvalidValueError, match="one of running, success, failed, got 'Failed'"):
+        store.runs.list(state="Failed")
+    with pytest.raises(InvalidValueError, match=r"one of none, running, .*cleared, got 'upstream_failed'"):
+        store.instances.list(state="upstream_failed")
 
 
 def test_begin_records_and_takes(store: Any) -> None:

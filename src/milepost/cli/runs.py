@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from milepost import InstanceRecord, Outcome, RunRecord, Store, TaskScope
+from milepost.checks import RUN_STATES
 from milepost.cli.common import AsJson, Url, at_least_one, data, open_store, plain, say, show, table, when, whole
 from milepost.errors import DamagedEntryError, InstanceNotFoundError, InvalidValueError, RunNotFoundError
 from milepost.progress import progress_text
@@ -27,11 +28,11 @@ Run = Annotated[str, typer.Argument(metavar="RUN")]
 NO_RUNNER = " (no runner)"
 """Behind a state that only a runner could change, where none is at work."""
 
-_STATES = "running, success, failed"
+_STATES = ", ".join(RUN_STATES)
 
 
 def _state(text: str) -> str:
-    if text not in _STATES.split(", "):
+    if text not in RUN_STATES:
         raise typer.BadParameter(f"{text!r} is not one of {_STATES}")
     return text
 

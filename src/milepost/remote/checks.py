@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from milepost import calls
 from milepost.calls import Call, Handle
 from milepost.calls.lifecycle import MAX_RESULT_BYTES
+from milepost.checks import INSTANCE_STATES, RUN_STATES, check_state
 from milepost.clock import MAX_MICROS
-from milepost.entry import Writer
+from milepost.entry import FINISH_STATES, Writer
 from milepost.errors import InvalidValueError, ValueTooLargeError
 from milepost.retention import NEVER
 from milepost.scopes import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, AssetScope, check_key, check_text
@@ -47,6 +48,16 @@ _OF_ASSETS: Final = (
     calls.RestoreAsset,
 )
 
+_STATES: Final[dict[type[Call[Any]], Collection[str]]] = {
+    calls.Finish: sorted(FINISH_STATES),
+    calls.HoldRun: ("success", "failed"),
+    calls.ListRuns: RUN_STATES,
+    calls.RunPage: RUN_STATES,
+    calls.ListInstances: INSTANCE_STATES,
+    calls.InstancePage: INSTANCE_STATES,
+}
+"""The states that a call may name."""
+
 
 def check_call(call: Call[Any]) -> Call[Any]:
     """Return a call whose parts fit each other.
@@ -69,6 +80,8 @@ def check_call(call: Call[Any]) -> Call[Any]:
         raise InvalidValueError(f"{name} is about an asset, and its handle is on a task instance")
     if isinstance(call, calls.EntryPage) and isinstance(call.scope, AssetScope) and call.scope.asset_id is None:
         raise InvalidValueError("EntryPage takes an asset by its number")
+    if (known := _STATES.get(type(call))) and (state := getattr(call, "state", None)) is not None:
+        check_state(state, known)
     return call
 
 
@@ -148,7 +161,6 @@ CHECKS: Final[dict[str, Check]] = {
     "name": _text("name", 1_500),
     "version": _text("version", 64),
     "expected": _text("expected", 64),
-    "state": _text("state", MAX_ID_CHARS),
     "what": _text("what", MAX_ID_CHARS),
     "kind": _text("kind", MAX_ID_CHARS),
     "rows": _rows,

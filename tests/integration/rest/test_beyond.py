@@ -248,6 +248,17 @@ def test_runs_and_instances(ask: Ask, store: Store, scope: TaskScope) -> None:
     assert store.runs.get(scope.dag_id, "b1") is None
 
 
+def test_states_that_there_are_none_of(ask: Ask, scope: TaskScope, store: Store) -> None:
+    """A list filtered by a state that does not exist is 422 and names those that do; none of it is an empty list."""
+    store.instances.open(scope, 1)
+    runs = f"/dags/{scope.dag_id}/dagRuns"
+    for path, known in ((runs, "failed"), (f"{runs}/{scope.run_id}/taskInstances", "cleared")):
+        for state in ("Failed", "upstream_failed", ""):
+            refused = ask("GET", f"{path}?state={state}")
+            assert (refused.status, f"'{known}'" in refused.body["message"]) == (422, True), (path, state)
+        assert ask("GET", f"{path}?state=failed").status == 200
+
+
 def test_assets(ask: Ask, asset: AssetStoreAccessor) -> None:
     """Assets are found, shown, deactivated and activated; a deactivated one reads as empty and takes no writes."""
     name, number = asset.scope.name, asset.scope.asset_id  # type: ignore[union-attr]

@@ -224,6 +224,12 @@ def test_calls_whose_parts_do_not_fit(ask: Ask, behind: Store) -> None:
         calls.EntryPage(scope, None, "", -1, None, 0, 1, False),
         calls.ExportRows("nothing", None, 1),
         calls.ImportRows("nothing", [("x",)]),
+        calls.ListRuns(state="cleared"),
+        calls.RunPage(None, "x", "", None, 1),
+        calls.ListInstances(state="upstream_failed"),
+        calls.InstancePage("d", "r", None, "x", "", -1, 1),
+        calls.Finish(SCOPE, 1, "cleared"),
+        calls.HoldRun("d", "r", "me", None, "skipped"),
     ):
         answer = ask("/execution/v1/call", dump_call(call))
         assert (answer.status, answer.body["error"]) == (422, "InvalidValueError"), call

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from milepost import calls
+from milepost.checks import RunState
+from milepost.entry import InstanceState
 from milepost.errors import RunNotFoundError
 from milepost.instances import Instances
 from milepost.scopes import MAX_ID_CHARS, check_text
@@ -23,7 +25,7 @@ __all__ = ["router"]
 _RUNS: Final = "/dags/{dag_id}/dagRuns"
 _RUN: Final = "/dags/{dag_id}/dagRuns/{dag_run_id}"
 _ANY: Final = "~"
-_State = Annotated[str | None, Query(description="Only those in this state.")]
+_InState = Query(description="Only those in this state.")
 
 
 async def dag_named(dag_id: str) -> str:
@@ -43,10 +45,6 @@ async def run_named(dag_id: str, dag_run_id: str) -> tuple[str, str]:
 Run = Annotated[tuple[str, str], Depends(run_named)]
 
 
-def _checked(text: str | None, what: str) -> str | None:
-    return None if text is None else check_text(text, what, MAX_ID_CHARS)
-
-
 def router(store: Store) -> APIRouter:
     """Return the routes."""
     metastore = store.metastore
@@ -64,7 +62,7 @@ def router(store: Store) -> APIRouter:
     )
     async def list_runs(
         dag_id: Annotated[str, Depends(dag_named)],
-        state: _State = None,
+        state: Annotated[RunState | None, _InState] = None,
         prefix: Prefix = "",
         limit: Limit = 50,
         cursor: Cursor = None,
@@ -73,7 +71,7 @@ def router(store: Store) -> APIRouter:
         before = None if cursor is None else cursor_after(cursor, (int,))[0]
         rows = size(limit)
         dag = None if dag_id == _ANY else dag_id
-        found = await metastore.acall(calls.RunPage(dag, _checked(state, "state"), prefix_of(prefix), before, rows))
+        found = await metastore.acall(calls.RunPage(dag, state, prefix_of(prefix), before, rows))
         place = next_cursor([found[-1].number]) if len(found) == rows else None
         return answer({"dag_runs": [plain(row.record) for row in found], "next_cursor": place})
 
@@ -123,7 +121,7 @@ def router(store: Store) -> APIRouter:
     async def list_instances(
         run: Run,
         task_id: Annotated[str | None, Query(description="Only of this task.")] = None,
-        state: _State = None,
+        state: Annotated[InstanceState | None, _InState] = None,
         limit: Limit = 50,
         cursor: Cursor = None,
     ) -> Response:
@@ -132,9 +130,8 @@ def router(store: Store) -> APIRouter:
         if not await metastore.acall(calls.ListRuns(*run)):
             raise RunNotFoundError(f"no run {run[0]}/{run[1]} is recorded")
         rows = size(limit)
-        found = await metastore.acall(
-            calls.InstancePage(*run, _checked(task_id, "task_id"), _checked(state, "state"), task, index, rows)
-        )
+        wanted = None if task_id is None else check_text(task_id, "task_id", MAX_ID_CHARS)
+        found = await metastore.acall(calls.InstancePage(*run, wanted, state, task, index, rows))
         scope = found[-1].scope if len(found) == rows else None
         place = None if scope is None else next_cursor([scope.task_id, scope.map_index])
         return answer({"task_instances": [plain(one) for one in found], "next_cursor": place})
