@@ -157,7 +157,7 @@ def test_a_database_that_restarts_under_load(serve: Serve, require: Any) -> None
             wait_until(lambda: server.get("/ready")[0] == 503, "the server does not notice")
             database.start()
             progress(clients)
-            assert server.get("/ready")[0] == 200
+            wait_until(lambda: server.get("/ready")[0] == 200, "the server does not see that the store is back")
         finally:
             clients.stop()
         with connect(database.url) as store:

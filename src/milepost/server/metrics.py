@@ -13,19 +13,22 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["ROUTE", "Metrics", "route_of"]
+__all__ = ["METHODS", "ROUTE", "Metrics", "route_of"]
 
 _log = logging.getLogger("milepost.server.requests")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 ROUTE: Final = "milepost.route"
 """Where the scope of a request holds a list to which a router adds the route that it found."""
 
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+"""The methods that are told apart: a client may send any word."""
+
 _PATHS = ("/health", "/ready", "/metrics")
 _PREFIXES = ("/execution/v1/", "/api/v2/")
 
 
 class Metrics:
-    """Counts requests by route and status and measures how long they take.
+    """Counts requests by method, route and status and measures how long they take.
 
     Several processes of one server share their numbers where ``PROMETHEUS_MULTIPROC_DIR`` names a folder.
     """
@@ -36,10 +39,14 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         self._requests = Counter(
-            "milepost_http_requests", "Requests answered.", ["route", "status"], registry=self._registry
+            "milepost_http_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry
         )
         self._seconds = Histogram(
-            "milepost_http_request_seconds", "How long requests took.", ["route"], buckets=_BUCKETS, registry=self._registry
+            "milepost_http_request_seconds",
+            "How long requests took.",
+            ["method", "route"],
+            buckets=_BUCKETS,
+            registry=self._registry,
         )
         self._running = Gauge(
             "milepost_http_requests_running",
@@ -60,8 +67,7 @@ class Metrics:
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """Return an application that counts what another one answers."""
-        cached: dict[tuple[str, int], Counter] = {}
-        timed: dict[str, Histogram] = {}
+        cached: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -83,11 +89,13 @@ class Metrics:
                 seconds = time.perf_counter() - began
                 route = route_of(scope)
                 self._running.dec()
-                if (route, status) not in cached:
-                    cached[route, status] = self._requests.labels(route, str(status))
-                    timed[route] = self._seconds.labels(route)
-                cached[route, status].inc()
-                timed[route].observe(seconds)
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                if (found := cached.get((method, route, status))) is None:
+                    found = self._requests.labels(method, route, str(status)), self._seconds.labels(method, route)
+                    cached[method, route, status] = found
+                count, duration = found
+                count.inc()
+                duration.observe(seconds)
                 if _log.isEnabledFor(logging.INFO):
                     told = {"action": "request", "method": scope["method"], "route": route, "status": status}
                     told["milliseconds"] = round(seconds * 1000, 3)

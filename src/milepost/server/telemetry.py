@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from milepost import __version__
-from milepost.server.metrics import route_of
+from milepost.server.metrics import METHODS, route_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,7 +26,6 @@ _log = logging.getLogger("milepost.server")
 _SIGNALS: Final = ("traces", "metrics")
 _PACKAGES: Final = {"http/protobuf": "http", "grpc": "grpc"}
 _END_SECONDS: Final = 5.0
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -158,7 +157,7 @@ class Telemetry:
                 await send(message)
 
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
+            method = scope["method"] if scope["method"] in METHODS else "_OTHER"
             began = time.perf_counter()
             with self._tracer.start_as_current_span(
                 method, context=extract(headers), kind=SpanKind.SERVER, record_exception=False, set_status_on_exception=False
