@@ -155,7 +155,8 @@ def _behind_server(
 
     with naming_the_place("url", arguments):
         address = parse_url(settings.url)
-    return HttpMetastore(settings.url, find_credential(address.host, token, secret)[0], clock=clock)
+    credential, source = find_credential(address.host, token, secret)
+    return HttpMetastore(settings.url, credential, source=source, clock=clock)
 
 
 def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Metastore:

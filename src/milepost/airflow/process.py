@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from milepost.airflow.settings import AirflowSettings, load
+from milepost.airflow.settings import AirflowSettings, load, name_secret
 from milepost.store import Store, connect
 
 __all__ = ["settings", "store"]
@@ -41,6 +41,7 @@ def store(chosen: AirflowSettings, *, test: tuple[str, str, str | None] | None =
         if found is None:
             if test is None:
                 found = connect(secret=chosen.secret, **chosen.arguments)
+                name_secret(found.metastore, chosen)
             else:
                 tests = [one for one in _stores if one[0] == "test"]
                 for one in tests[: 1 - _MOST_TESTS]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,7 @@ from milepost.config import OPTIONS, Option, mask_url
 from milepost.config.settings import as_flag, as_number, as_text, parse_option
 from milepost.errors import ConfigurationError
 
-__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "load"]
+__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "load", "name_secret"]
 
 _OURS = "milepost"
 _SHARED = "state_store"
@@ -83,3 +84,12 @@ def load() -> AirflowSettings:
     if own["secret"] is not None and "url" not in arguments and own["served_url"] is None:
         raise ConfigurationError(f"{place}: secret is that of a server, and there is no url")
     return AirflowSettings(arguments, **own)
+
+
+def name_secret(metastore: Any, settings: AirflowSettings) -> None:
+    """Have the client of a server say where the secret is set, should the server not accept it."""
+    if settings.secret is not None and hasattr(metastore, "credential_source"):
+        variables = [f"AIRFLOW__{_OURS.upper()}__SECRET{kind}" for kind in ("", "_CMD", "_SECRET")]
+        found = next((one for one in variables if one in os.environ), None)
+        place = f"[{_OURS}] secret of Airflow's configuration" if found is None else f"environment variable {found}"
+        metastore.credential_source = place

@@ -40,13 +40,14 @@ def _group() -> None:
 def _open(url: str | None, *, create: bool = False) -> Iterator[Store]:
     """Open the store that Airflow's plugin uses."""
     from milepost.airflow.records import at_airflow
-    from milepost.airflow.settings import load
+    from milepost.airflow.settings import load, name_secret
 
     with at_airflow():
         settings = load()
     options = {**settings.arguments, "secret": settings.secret}
     configured = options.pop("url", None)
     with open_store(url or configured, create=create, **options) as store:
+        name_secret(store.metastore, settings)
         yield store
 
 

@@ -18,6 +18,7 @@ from milepost.calls import Call
 from milepost.calls.outcome import proof_of, recognised
 from milepost.clock import Clock
 from milepost.errors import (
+    AuthenticationError,
     MilepostError,
     OutcomeUnknownError,
     StoreClosedError,
@@ -63,16 +64,18 @@ class HttpMetastore(Metastore):
         url: ``http(s)://host[:port][/prefix]``.
         credential: The worker secret or a token.
         clock: The time of this process.
+        source: Where the credential is from, for the error that it is not accepted.
 
     .. versionadded:: 0.1
     """
 
-    def __init__(self, url: str, credential: str, *, clock: Clock) -> None:
+    def __init__(self, url: str, credential: str, *, clock: Clock, source: str = "argument credential") -> None:
         address = parse_url(url)
         self.target = str(address)
         self._pool = Pool(address)
         self._clock = clock
         self._credential = credential.encode()
+        self.credential_source = source
         self._executor: ThreadPoolExecutor | None = None
         self._process = os.getpid()
         self._gate = threading.Lock()
@@ -170,6 +173,8 @@ class HttpMetastore(Metastore):
             error = error_of(answer.status, json.loads(answer.body))
         except ValueError:
             error = None
+        if isinstance(error, AuthenticationError):
+            error = AuthenticationError(f"{error}; it is from {self.credential_source}")
         if error is not None:
             return error, False
         if answer.status in (502, 503, 504):  # of something in between
@@ -218,6 +223,7 @@ class HttpMetastore(Metastore):
     def _use(self, token: str) -> None:
         """Show another token from now on, and have it renewed."""
         self._credential = token.encode()
+        self.credential_source = "the server, when the attempt opened"
         first = self._renewal is None
         self._renewal = _half_life(token)
         if first:

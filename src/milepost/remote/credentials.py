@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from milepost.config import default_folder, load_server_settings, read_secret
+from milepost.config import default_folder, load_server_settings, read_secret, resolve
 from milepost.config.server import SECRET_FILE
 from milepost.errors import ConfigurationError
 
@@ -30,18 +30,16 @@ def find_credential(host: str, token: str | None, secret: str | None) -> tuple[s
     Raises:
         ConfigurationError: There is none.
     """
-    given, source = (token, "token") if token else (secret, "secret")
+    given, source = (token, "argument token") if token else (secret, "argument secret")
     if not given:
-        given, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+        given, source = os.environ.get(TOKEN_VARIABLE), f"environment variable {TOKEN_VARIABLE}"
     if given is None:
-        settings = load_server_settings({})
-        given = read_secret(settings)
-        source = "[server] secret" if settings.secret else f"secret_file {settings.secret_file}"
+        given, source = _configured()
     if given is None and host in LOOPBACK:
         path: Path = default_folder(os.environ) / SECRET_FILE
         if path.is_file():
             try:
-                given, source = path.read_text(encoding="utf-8").strip().partition("\n")[0], str(path)
+                given, source = path.read_text(encoding="utf-8").strip().partition("\n")[0], f"file {path}"
             except OSError as error:
                 raise ConfigurationError(f"the worker secret {path} cannot be read: {error.strerror}") from error
     if not given:
@@ -52,3 +50,13 @@ def find_credential(host: str, token: str | None, secret: str | None) -> tuple[s
     if not given.isascii() or not given.isprintable() or " " in given:
         raise ConfigurationError(f"the credential ({source}) has characters that do not fit into an HTTP header")
     return given, source
+
+
+def _configured() -> tuple[str | None, str]:
+    """Return the worker secret that is configured, if one is, and the place that holds it."""
+    settings = load_server_settings({})
+    found = resolve({}, section="server")
+    if settings.secret is not None:
+        place = found["secret"].source
+        return settings.secret, place if place.startswith("environment") else f"{place} secret"
+    return read_secret(settings), f"secret_file {settings.secret_file} (named by {found['secret_file'].source})"

@@ -8,17 +8,20 @@ import ipaddress
 import logging
 import os
 import secrets
+import shlex
 import signal
 import socket
+import stat
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from milepost.config import ServerSettings, default_folder, mask_url
+from milepost.config import ServerSettings, config_file, default_folder, mask_url, resolve
 from milepost.config.server import SECRET_FILE, read_secrets, secrets_in
 from milepost.entry import Writer
 from milepost.errors import ConfigurationError, MilepostError, StoreError
@@ -68,6 +71,25 @@ def own_secret(environment: dict[str, str] | None = None) -> str:
             f"the worker secret cannot be kept in {path}: {error.strerror}; set [server] secret"
         ) from error
     return secrets_in(path)[0]
+
+
+def _warn_of_readers(settings: ServerSettings) -> None:
+    """Log that others can read the file with the worker secret."""
+    if settings.secret is None:
+        path = Path(settings.secret_file).expanduser() if settings.secret_file else default_folder(os.environ) / SECRET_FILE
+    elif resolve({}, section="server")["secret"].source.startswith("environment") or not (file := config_file(os.environ)):
+        return
+    else:
+        path = file
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning(
+            "%s holds the worker secret, and others can read it (mode %04o): chmod go-rwx %s",
+            path,
+            mode,
+            shlex.quote(str(path)),
+            extra={"action": "secret_readable"},
+        )
 
 
 def _secrets(settings: ServerSettings) -> list[str]:
@@ -144,6 +166,7 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
         backlog=2048,
         http=BoundedHeads,
     )
+    _warn_of_readers(settings)
     listening = _bind(settings)
     host, port = listening.getsockname()[:2]
     _log.info(

@@ -45,9 +45,9 @@ def test_credentials(url: str, launcher: Store, monkeypatch: pytest.MonkeyPatch)
     """Doctor says where the credential is from, what it is, and which one is not accepted."""
     token = launcher.metastore.token(TaskScope("d", "r", "t"), 1).token  # type: ignore[attr-defined]
     for given, status, said in (
-        (token, "ok", "MILEPOST_TOKEN: the token of an attempt"),
-        ("unknown", "fail", "MILEPOST_TOKEN: the credential is unknown to this server"),
-        ("milepost_x", "fail", "MILEPOST_TOKEN: a token of the REST API"),
+        (token, "ok", "environment variable MILEPOST_TOKEN: the token of an attempt"),
+        ("unknown", "fail", "environment variable MILEPOST_TOKEN: the credential is unknown to this server"),
+        ("milepost_x", "fail", "environment variable MILEPOST_TOKEN: a token of the REST API"),
         ("", "fail", "a server needs a credential"),
     ):
         monkeypatch.setenv("MILEPOST_TOKEN", given)

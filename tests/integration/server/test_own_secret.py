@@ -56,6 +56,46 @@ def test_the_secret_is_changed_without_a_break(behind: Store, served: Served, tm
         assert worker.instances.open(scope, 1)["task_store"].get("by") == new
 
 
+@pytest.mark.parametrize(
+    "place", ["argument", "token", "variable", "milepost.cfg", "secret_file", "state folder", "Airflow"]
+)
+def test_the_error_over_a_wrong_secret_names_its_source(
+    url: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who shows what a server does not accept is told where that is from, and not what it is."""
+    from milepost.airflow.process import store as in_airflow
+    from milepost.airflow.settings import AirflowSettings
+
+    for name in ("MILEPOST_CONFIG", "MILEPOST_TOKEN", "MILEPOST__SERVER__SECRET", "MILEPOST__SERVER__SECRET_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MILEPOST_HOME", str(tmp_path))
+    wrong, file, arguments, source = "not-the-secret-at-all", tmp_path / "file", {}, f"file {tmp_path}/{SECRET_FILE}"
+    if place in ("milepost.cfg", "secret_file"):
+        file.write_text(f"[server]\nsecret = {wrong}" if place == "milepost.cfg" else wrong)
+        monkeypatch.setenv("MILEPOST_CONFIG" if place == "milepost.cfg" else "MILEPOST__SERVER__SECRET_FILE", str(file))
+        source = f"{file} [server] secret"
+        if place == "secret_file":
+            source = f"secret_file {file} (named by environment variable MILEPOST__SERVER__SECRET_FILE)"
+    elif place in ("argument", "token"):
+        name = "secret" if place == "argument" else "token"
+        arguments, source = {name: wrong}, f"argument {name}"
+    elif place == "variable":
+        monkeypatch.setenv("MILEPOST__SERVER__SECRET", wrong)
+        source = "environment variable MILEPOST__SERVER__SECRET"
+    elif place == "Airflow":
+        monkeypatch.setenv("AIRFLOW__MILEPOST__SECRET_CMD", "cat secret")
+        source = "environment variable AIRFLOW__MILEPOST__SECRET_CMD"
+    else:
+        (tmp_path / SECRET_FILE).write_text(wrong)
+    if place == "Airflow":
+        store = in_airflow(AirflowSettings({"url": url}, wrong, None, 3, False, 0, False, True))
+    else:
+        store = connect(url, **arguments)
+    with store, pytest.raises(AuthenticationError) as caught:
+        store.runs.list()
+    assert str(caught.value) == f"the credential is unknown to this server; it is from {source}"
+
+
 def test_a_file_of_secrets_with_a_bad_line(tmp_path: Path) -> None:
     """Each line of the file has to be a secret, or empty."""
     for text in ("a-good-worker-secret\nshort", "a-good-worker-secret\nwith a space in it", "\n \n"):

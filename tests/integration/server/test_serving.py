@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,35 @@ def test_a_process_that_cannot_start(tmp_path: Path, caplog: pytest.LogCaptureFi
     (record,) = [record for record in caplog.records if record.name == "milepost.server"]
     assert record.getMessage().startswith("this process cannot start, another one will try: cannot create the store")
     assert record.exc_info is None
+
+
+@pytest.mark.parametrize("place", ["secret_file", "milepost.cfg", "state folder"])
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, True), (0o604, True)])
+def test_a_file_with_the_secret_that_others_can_read(
+    place: str, mode: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that starts warns once of a file with its secret that others can read, and says how to mend that."""
+    for name in ("MILEPOST_CONFIG", "MILEPOST__SERVER__SECRET", "MILEPOST__SERVER__SECRET_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MILEPOST_HOME", str(tmp_path))
+    path = tmp_path / ("server-secret" if place == "state folder" else "a file")
+    path.write_text("[server]\nsecret = 0123456789abcdef" if place == "milepost.cfg" else "0123456789abcdef")
+    path.chmod(mode)
+    if place == "milepost.cfg":
+        monkeypatch.setenv("MILEPOST_CONFIG", str(path))
+
+    def bind(_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(serve, "_bind", bind)
+    monkeypatch.setattr(serve.uvicorn, "Config", lambda *_, **__: None)  # it would set up logging
+    with pytest.raises(InterruptedError):
+        serve.serve(
+            f"sqlite:///{tmp_path}/store.db",
+            load_server_settings({"secret_file": str(path)} if place == "secret_file" else {}),
+        )
+    said = f"{path} holds the worker secret, and others can read it (mode {mode:04o}): chmod go-rwx {shlex.quote(str(path))}"
+    assert [record.getMessage() for record in caplog.records if record.name == "milepost.server"] == [said] * warned
 
 
 def test_tracebacks_without_what_is_stored() -> None:
