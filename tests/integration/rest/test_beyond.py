@@ -259,6 +259,20 @@ def test_states_that_there_are_none_of(ask: Ask, scope: TaskScope, store: Store)
         assert ask("GET", f"{path}?state=failed").status == 200
 
 
+def test_parameters_of_a_run(site: Site, ask: Ask, scope: TaskScope, store: Store) -> None:
+    """The parameters of a run are JSON in the answer, as they were given, type by type; the document names its fields."""
+    params = '{"big":1267650600228229401496703205376,"f":1.0,"z":-0.0,"t":"1","o":{"b":null,"a":[true,{}]},"u":"é\\u0000"}'
+    store.runs.begin(scope.dag_id, "with", holder="me", ttl=9, params=params)
+    store.runs.begin(scope.dag_id, "without", holder="me", ttl=9)
+    runs = f"/dags/{scope.dag_id}/dagRuns"
+    assert f'"params":{params},' in ask("GET", f"{runs}/with").text
+    listed = ask("GET", runs).body["dag_runs"]
+    assert [run["params"] for run in listed] == [None, json.loads(params)]
+    paths = json.loads(site.server.get("/api/v2/openapi.json")[1])["paths"]
+    schema = paths["/dags/{dag_id}/dagRuns/{dag_run_id}"]["get"]["responses"]["200"]
+    assert list(schema["content"]["application/json"]["schema"]["properties"]) == list(listed[0])
+
+
 def test_assets(ask: Ask, asset: AssetStoreAccessor) -> None:
     """Assets are found, shown, deactivated and activated; a deactivated one reads as empty and takes no writes."""
     name, number = asset.scope.name, asset.scope.asset_id  # type: ignore[union-attr]

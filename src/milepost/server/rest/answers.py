@@ -13,13 +13,14 @@ from starlette.responses import JSONResponse, Response
 from milepost.accessors.base import read_row
 from milepost.calls import Stored
 from milepost.clock import from_micros
-from milepost.entry import DamagedValue, Writer
-from milepost.errors import AuthenticationError, DamagedEntryError, MilepostError, VersionConflictError
+from milepost.entry import DamagedValue, RunRecord, Writer
+from milepost.errors import AuthenticationError, DamagedEntryError, InvalidValueError, MilepostError, VersionConflictError
 from milepost.remote.problems import problem_of, status_of
 from milepost.scopes import TaskScope
 from milepost.server.logs import OUTAGES
+from milepost.values import loads_strict
 
-__all__ = ["Raw", "answer", "asset_entry", "etag", "plain", "problem", "refusal", "task_entry"]
+__all__ = ["Raw", "answer", "asset_entry", "etag", "plain", "problem", "refusal", "run_entry", "task_entry"]
 
 _AIRFLOWS: Final = ("task", "watcher", "api")
 """The kinds of writers that Airflow's clients know."""
@@ -109,6 +110,18 @@ def asset_entry(row: Stored, *, whole: bool = True) -> dict[str, Any]:
     """Return an entry of an asset; writers of kinds that Airflow's clients do not know are named as ``api`` for them."""
     shared = {name: part for name, part in _shared(row, None, whole=whole).items() if "expire" not in name}
     return {**shared, "last_updated_by": None if shared["writer"] is None else last_updated_by(Writer.decode(row.writer))}
+
+
+def run_entry(record: RunRecord) -> dict[str, Any]:
+    """Return a run, its parameters as the JSON that they are; damaged ones as text."""
+    shown: dict[str, Any] = plain(record)
+    if record.params is not None:
+        try:
+            loads_strict(record.params)
+            shown["params"] = Raw(record.params)
+        except InvalidValueError:
+            return shown
+    return shown
 
 
 def last_updated_by(writer: Writer) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from milepost.instances import Instances
 from milepost.scopes import MAX_ID_CHARS, check_text
 from milepost.server.rest import shapes
 from milepost.server.rest.access import needs, token_of, writer_of
-from milepost.server.rest.answers import answer, plain
+from milepost.server.rest.answers import answer, plain, run_entry
 from milepost.server.rest.paths import decoded
 from milepost.server.rest.requests import Cursor, Limit, Prefix, cursor_after, fields_of, next_cursor, prefix_of, size
 from milepost.store import Store
@@ -58,7 +58,7 @@ def router(store: Store) -> APIRouter:
         _RUNS,
         dependencies=viewer,
         operation_id="list_runs",
-        responses={200: shapes.json_answer(shapes.record), **shapes.errors()},
+        responses={200: shapes.json_answer(shapes.runs), **shapes.errors()},
     )
     async def list_runs(
         dag_id: Annotated[str, Depends(dag_named)],
@@ -73,20 +73,20 @@ def router(store: Store) -> APIRouter:
         dag = None if dag_id == _ANY else dag_id
         found = await metastore.acall(calls.RunPage(dag, state, prefix_of(prefix), before, rows))
         place = next_cursor([found[-1].number]) if len(found) == rows else None
-        return answer({"dag_runs": [plain(row.record) for row in found], "next_cursor": place})
+        return answer({"dag_runs": [run_entry(row.record) for row in found], "next_cursor": place})
 
     @routes.get(
         _RUN,
         dependencies=viewer,
         operation_id="get_run",
-        responses={200: shapes.json_answer(shapes.record), **shapes.errors(404)},
+        responses={200: shapes.json_answer(shapes.run), **shapes.errors(404)},
     )
     async def get_run(run: Run) -> Response:
         """Show a run."""
         found = await metastore.acall(calls.ListRuns(*run))
         if not found:
             raise RunNotFoundError(f"no run {run[0]}/{run[1]} is recorded")
-        return answer(plain(found[0]))
+        return answer(run_entry(found[0]))
 
     @routes.delete(
         _RUN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["asset_collection", "body", "conditional", "errors", "json_answer", "record", "task_collection"]
+__all__ = ["asset_collection", "body", "conditional", "errors", "json_answer", "record", "run", "runs", "task_collection"]
 
 _VALUE: Final = {"description": "Any JSON value but null.", "title": "Value"}
 _ERROR: Final = {
@@ -74,6 +74,24 @@ task: Final = _object(
 )
 asset: Final = _object({**_ENTRY, "last_updated_by": _maybe(_WRITER)})
 record: Final = {"type": "object"}
+_PARAMS: Final = {"description": "What the run was started with: an object, as a rule; null where nobody has said."}
+run: Final = _object(
+    {
+        "dag_id": _TEXT,
+        "run_id": _TEXT,
+        "incarnation": _maybe(_TEXT),
+        "state": _maybe(_TEXT),
+        "params": _PARAMS,
+        "logical_date": _maybe(_INSTANT),
+        "holder": _maybe(_TEXT),
+        "held_until": _maybe(_INSTANT),
+        "created_at": _INSTANT,
+        "updated_at": _INSTANT,
+        "event": _maybe({"type": "object"}),
+        "damaged": _maybe(_TEXT),
+    }
+)
+runs: Final = _object({"dag_runs": {"type": "array", "items": run}, "next_cursor": _maybe(_TEXT)})
 
 
 def _collection(name: str, entry: dict[str, Any]) -> dict[str, Any]:
