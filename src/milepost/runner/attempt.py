@@ -27,6 +27,7 @@ from milepost.errors import (
 from milepost.runner import results
 from milepost.runner.context import DagRun, TaskInstance, build_context
 from milepost.runner.guard import die_with
+from milepost.runner.leaving import leave
 from milepost.runner.load import load_dags
 from milepost.runner.opening import open_attempt
 from milepost.runner.spec import AttemptSpec, ExitCode
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from milepost.sdk.dag import DAG
     from milepost.sdk.node import Task
 
-__all__ = ["main"]
+__all__ = ["leave", "main"]
 
 _Ended = Literal["skipped", "failed", "up_for_retry"]
 _CODES: dict[_Ended, int] = {
@@ -340,4 +341,4 @@ def _users_part(trace: TracebackType | None, *, whole: bool) -> TracebackType | 
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

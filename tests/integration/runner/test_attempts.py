@@ -394,3 +394,75 @@ with DAG("d"):
     outcome = project.run()
     assert outcome.code == 0, outcome.err
     assert (project.state("work"), project.result("work")) == (("success", 1), 5)
+
+
+def test_what_a_task_leaves_behind_is_not_waited_for(project):
+    """Threads, processes and exit functions that do not end are named and left; a pool that is idle ends by itself."""
+    project.write(
+        """
+import atexit, multiprocessing, threading
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(2)
+with DAG("d"):
+    @task
+    def threads():
+        for name in ("poller", "flusher"):
+            threading.Thread(target=threading.Event().wait, name=name).start()
+        print("half a line", end="")
+        return "done"
+    @task
+    def processes():
+        multiprocessing.Process(target=signal.pause, name="helper").start()
+        raise RuntimeError("no")
+    @task
+    def functions():
+        atexit.register(signal.pause)
+    @task
+    def idle():
+        pool.submit(int).result()
+    threads(), processes(), functions(), idle()
+"""
+    )
+    outcome = project.run("--workers", "4")
+    assert outcome.code == 1, outcome.err
+    assert (project.state("threads"), project.result("threads")) == (("success", 1), "done")
+    assert [project.state(name) for name in ("processes", "functions")] == [("failed", 1), ("success", 1)]
+    assert "[threads] half a line" in outcome.out
+    left = [line for line in outcome.err.splitlines() if "left behind" in line]
+    assert sorted(left) == [
+        f"[{name}] the task has left behind: {what}; the process ends without waiting for it"
+        for name, what in (
+            ("functions", "a function registered with atexit"),
+            ("processes", "process helper"),
+            ("threads", "thread poller, thread flusher"),
+        )
+    ]
+
+
+def test_a_file_that_is_half_written_when_an_attempt_starts(project):
+    """An attempt whose DAG file does not load has failed, as any other: its retries follow, and its error is on record."""
+    project.write(
+        """
+from pathlib import Path
+half = Path("half-written")
+if half.exists():
+    half.unlink()
+    raise OSError("half written")
+with DAG("d"):
+    @task
+    def first():
+        half.touch()
+        return [1]
+    @task(retries=1)
+    def work(x, ti=None):
+        return ti.try_number
+    work.expand(x=first())
+"""
+    )
+    outcome = project.run()
+    assert outcome.code == 0, outcome.err
+    assert (project.state("work", 0), project.result("work", 0)) == (("success", 2), 2)
+    with project.store() as store:
+        (failed,) = store.runs.outcomes("d", "r1")
+    assert (failed.scope.task_id, failed.attempt, failed.state) == ("work", 1, "up_for_retry")
+    assert failed.error == f"{project.folder / 'pipeline.py'}:8: OSError: half written"
