@@ -210,42 +210,58 @@ def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
 
     Neighbours share times and writers (who replaced one value wrote the next), so each is decoded once.
     """
-    times: dict[Any, datetime | None] = {}
-    writers: dict[Any, Writer | None] = {}
+    times: dict[Any, datetime] = {}
+    writers: dict[Any, Writer] = {}
+    time_of, writer_of = times.get, writers.get
     entries = []
     for row in rows:
-        for micros in (row.created_at, row.updated_at, row.replaced_at):
-            if micros not in times:
-                times[micros] = _time(micros)
-        for text in (row.writer, row.replaced_by):
-            if text not in writers:
-                writers[text] = _writer(text)
-        created, updated, replaced = times[row.created_at], times[row.updated_at], times[row.replaced_at]
-        writer, replacer = writers[row.writer], writers[row.replaced_by]
+        text, encoding, version, created, updated, writer, replaced, replacer, cause = row
         try:
-            value = stored_value(key, row.value, row.encoding)
-        except DamagedEntryError as error:
-            value = DamagedValue(key, error.reason)
-        if created is None or updated is None or replaced is None:
-            value = DamagedValue(key, "its times cannot be read")
-        if writer is None or replacer is None:
-            value = DamagedValue(key, "its writer cannot be read")
-        if type(row.version) is not str:
-            value = DamagedValue(key, "its version cannot be read")
-        entries.append(
-            PastEntry(
+            if type(version) is not str:
+                raise TypeError  # noqa: TRY301 - as all else that cannot be read
+            entry = PastEntry(
                 key,
-                value,
-                row.version if type(row.version) is str else "",
-                created or from_micros(0),
-                updated or from_micros(0),
-                writer or Writer("python"),
-                replaced or from_micros(0),
-                replacer or Writer("python"),
-                row.cause,
+                stored_value(key, text, encoding),
+                version,
+                time_of(created) or times.setdefault(created, from_micros(created)),
+                time_of(updated) or times.setdefault(updated, from_micros(updated)),
+                writer_of(writer) or writers.setdefault(writer, Writer.decode(writer)),
+                time_of(replaced) or times.setdefault(replaced, from_micros(replaced)),
+                writer_of(replacer) or writers.setdefault(replacer, Writer.decode(replacer)),
+                cause,
             )
-        )
+        except (DamagedEntryError, ValueError, TypeError, AttributeError, OverflowError):
+            entry = _damaged(key, row)
+        entries.append(entry)
     return entries
+
+
+def _damaged(key: str, row: calls.Past) -> PastEntry:
+    """Return what can be read of an earlier value, marked with what cannot."""
+    reason = ""
+    try:
+        stored_value(key, row.value, row.encoding)
+    except DamagedEntryError as error:
+        reason = error.reason
+    created, updated, replaced = _time(row.created_at), _time(row.updated_at), _time(row.replaced_at)
+    if created is None or updated is None or replaced is None:
+        reason = "its times cannot be read"
+    writer, replacer = _writer(row.writer), _writer(row.replaced_by)
+    if writer is None or replacer is None:
+        reason = "its writer cannot be read"
+    if type(row.version) is not str:
+        reason = "its version cannot be read"
+    return PastEntry(
+        key,
+        DamagedValue(key, reason),
+        row.version if type(row.version) is str else "",
+        created or from_micros(0),
+        updated or from_micros(0),
+        writer or Writer("python"),
+        replaced or from_micros(0),
+        replacer or Writer("python"),
+        row.cause,
+    )
 
 
 def _time(micros: Any) -> datetime | None:

@@ -7,9 +7,9 @@ WHERE a.id = :owner
 
 -- asset_history(owner, key, limit)
 -- Earlier values of a key of an active asset, newest first.
-SELECT c.value, c.encoding, c.version, c.created_at, c.updated_at, c.old_writer, c.at, c.writer, c.cause
-FROM milepost.changes AS c JOIN milepost.assets AS a ON a.id = c.owner_id AND a.active = 1
-WHERE c.owner_id = :owner AND c.key = :key AND c.value IS NOT NULL ORDER BY c.id DESC LIMIT :limit
+SELECT value, encoding, version, created_at, updated_at, old_writer, at, writer, cause
+FROM milepost.changes WHERE owner_id = :owner AND key = :key AND value IS NOT NULL
+AND EXISTS (SELECT 1 FROM milepost.assets WHERE id = :owner AND active = 1) ORDER BY id DESC LIMIT :limit
 
 -- asset_past(owner, key, version)
 -- An earlier value.
