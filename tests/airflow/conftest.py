@@ -155,18 +155,39 @@ def ran(home: Home) -> Iterator[Ran]:
 
 
 class Jobs:
-    """The service that stands in for Livy and Databricks."""
+    """The service that stands in for those to which providers submit jobs.
 
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+    Args:
+        process: The service.
+        port: Where it listens.
+        folder: Where a ``spark-submit`` is put that submits to it.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], port: int, folder: Path) -> None:
         self._process = process
         self.url = f"http://127.0.0.1:{port}"
+        self._folder = folder
+        script = folder / "spark-submit"
+        script.write_text(SPARK_SUBMIT.format(python=sys.executable, url=self.url), encoding="utf-8")
+        script.chmod(0o755)
 
     @property
     def connections(self) -> dict[str, str]:
-        """The connections of the operators, for the environment."""
-        port = self.url.rpartition(":")[2]
-        databricks = {"conn_type": "databricks", "host": "127.0.0.1", "schema": "http", "port": int(port), "password": "t"}
-        return {"AIRFLOW_CONN_LIVY_DEFAULT": self.url, "AIRFLOW_CONN_DATABRICKS_DEFAULT": json.dumps(databricks)}
+        """The connections of the operators, for the environment, and where to find ``spark-submit``."""
+        port = int(self.url.rpartition(":")[2])
+        aws = {"region_name": "us-east-1", "endpoint_url": self.url}
+        spark = {"deploy-mode": "cluster", "rest-port": port}
+        connections = {
+            "livy_default": {"conn_type": "livy", "host": "127.0.0.1", "schema": "http", "port": port},
+            "databricks_default": {
+                "conn_type": "databricks", "host": "127.0.0.1", "schema": "http", "port": port, "password": "t",
+            },
+            "aws_default": {"conn_type": "aws", "login": "a", "password": "b", "extra": aws},
+            "spark_default": {"conn_type": "spark", "host": "spark://127.0.0.1:7077", "extra": spark},
+            "yarn": {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}},
+        }  # fmt: skip
+        given = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()}
+        return {**given, "PATH": f"{self._folder}{os.pathsep}{os.environ['PATH']}"}
 
     def ask(self, script: Any = None) -> Any:
         """Set the script, or read what was counted."""
@@ -184,13 +205,20 @@ class Jobs:
         self._process.stdout.close()
 
 
+SPARK_SUBMIT = """#!{python}
+import json, urllib.request
+with urllib.request.urlopen("{url}/v1/submissions/create", b"{{}}", timeout=10) as answer:
+    print("submitted as", json.load(answer)["submissionId"])
+"""
+
+
 @contextlib.contextmanager
-def serving_jobs() -> Iterator[Jobs]:
+def serving_jobs(folder: Path) -> Iterator[Jobs]:
     """A service while it is needed."""
     command = [sys.executable, str(HERE / "job_service.py")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    service = Jobs(process, int(process.stdout.readline()))
+    service = Jobs(process, int(process.stdout.readline()), folder)
     try:
         yield service
     finally:
@@ -198,7 +226,7 @@ def serving_jobs() -> Iterator[Jobs]:
 
 
 @pytest.fixture
-def jobs() -> Iterator[Jobs]:
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
     """A service of its own for each test."""
-    with serving_jobs() as service:
+    with serving_jobs(tmp_path) as service:
         yield service

@@ -31,10 +31,19 @@ RELEASES = {
 DEPLOYED = ("2.11.2", "3.2.2")
 """The versions of which there are deployments: with Celery over Redis, and PostgreSQL."""
 
-_PROVIDERS = ("apache-airflow-providers-apache-livy==4.6.4", "apache-airflow-providers-common-sql>=2.4", "mergedeep==1.3.4")
-_BARE = "apache-airflow-providers-databricks==7.23.0"
-"""Providers of today, whose operators ask for `ResumableJobMixin`. They need Airflow 2.11. Of Databricks, only what submits
-jobs is installed, without the libraries for SQL."""
+_PROVIDERS = (
+    "apache-airflow-providers-apache-livy==4.6.4",
+    "apache-airflow-providers-common-sql>=2.4",
+    "boto3==1.43.123",
+    "mergedeep==1.3.4",
+)
+_BARE = (
+    "apache-airflow-providers-amazon==9.39.0",
+    "apache-airflow-providers-apache-spark==6.3.4",
+    "apache-airflow-providers-databricks==7.23.0",
+)
+"""Providers of today, whose operators ask for `ResumableJobMixin`. They need Airflow 2.11. Of some, only what submits jobs
+is installed, without what the rest of them depends on."""
 _PROVIDERS_UNTIL = "2026-11-01"
 
 
@@ -49,7 +58,7 @@ def _wanted(version: str) -> list[list[str]]:
     steps = [["--exclude-newer", RELEASES[version], f"apache-airflow{extras}=={version}", *standard]]
     if tuple(map(int, version.split(".")[:2])) >= (2, 11):
         steps.append(["--exclude-newer", _PROVIDERS_UNTIL, f"apache-airflow=={version}", *_PROVIDERS])
-        steps.append(["--exclude-newer", _PROVIDERS_UNTIL, "--no-deps", _BARE])
+        steps.append(["--exclude-newer", _PROVIDERS_UNTIL, "--no-deps", *_BARE])
     steps.append(["--editable", f"{ROOT}[postgres]" if version in DEPLOYED else str(ROOT)])
     return steps
 

@@ -1,4 +1,4 @@
-"""Real operators of providers, against a service that stands in for Livy and Databricks (their default connections)."""
+"""Real operators of providers, against a service that stands in for those they submit to (their default connections)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,21 @@ except ImportError:
     from airflow import DAG
     from airflow.decorators import task
 
+from airflow.providers.amazon.aws.operators.glue import GlueJobOperator
 from airflow.providers.apache.livy.operators.livy import LivyOperator
-from airflow.providers.databricks.operators.databricks import DatabricksSubmitRunOperator
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.databricks.operators.databricks import DatabricksRunNowOperator, DatabricksSubmitRunOperator
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
-
-
-def livy_operator(**arguments: Any) -> LivyOperator:
-    """Return an operator that submits a batch."""
-    return LivyOperator(task_id="submit", file="/job.py", polling_interval=1, retry_delay=timedelta(0), **arguments)
-
-
-def databricks_operator(**arguments: Any) -> DatabricksSubmitRunOperator:
-    """Return an operator that submits a run."""
-    job = {"run_name": "job", "tasks": [{"task_key": "one", "notebook_task": {"notebook_path": "/job"}}]}
-    return DatabricksSubmitRunOperator(
-        task_id="submit", json=job, polling_period_seconds=1, databricks_retry_limit=1, retry_delay=timedelta(0), **arguments
-    )
-
-
-def job_of(operator: Any) -> Any:
-    """Return the id of the job that an operator hands on."""
-    return operator.output if isinstance(operator, LivyOperator) else operator.output["run_id"]
+JOB = {"run_name": "job", "tasks": [{"task_key": "one", "notebook_task": {"notebook_path": "/job"}}]}
+DATABRICKS = {"polling_period_seconds": 1, "databricks_retry_limit": 1}
+OPERATORS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "livy": (LivyOperator, {"file": "/job.py", "polling_interval": 1}),
+    "databricks": (DatabricksSubmitRunOperator, {"json": JOB, **DATABRICKS}),
+    "databricks_now": (DatabricksRunNowOperator, {"job_id": 1, **DATABRICKS}),
+    "glue": (GlueJobOperator, {"job_name": "job", "job_poll_interval": 0.1}),
+    "spark": (SparkSubmitOperator, {"application": "job.py", "status_poll_interval": 0.1}),
+}
 
 
 @task
@@ -41,14 +34,27 @@ def keeps(job, task_store=None):
     task_store.set("job", job)
 
 
-with DAG("livy", start_date=START, schedule=None) as livy:
-    keeps(job_of(livy_operator(retries=2)))
+def submit(service: str, **arguments: Any) -> Any:
+    """Return an operator that submits a job."""
+    operator, needed = OPERATORS[service]
+    return operator(task_id="submit", retry_delay=timedelta(0), **needed, **arguments)
 
-with DAG("livy_forgets", start_date=START, schedule=None) as livy_forgets:
-    livy_operator(retries=1, durable=False)
 
-with DAG("databricks", start_date=START, schedule=None) as databricks:
-    keeps(job_of(databricks_operator(retries=2)))
+for name in OPERATORS:
+    with DAG(name, start_date=START, schedule=None) as dag:
+        submitted = submit(name, retries=3)
+        if name.startswith("databricks"):
+            keeps(submitted.output["run_id"])
+        elif name != "spark":  # which returns nothing
+            keeps(submitted.output)
+    globals()[name] = dag
 
-with DAG("databricks_forgets", start_date=START, schedule=None) as databricks_forgets:
-    databricks_operator(retries=1, durable=False)
+    with DAG(f"{name}_forgets", start_date=START, schedule=None) as dag:
+        submit(name, retries=1, durable=False)
+    globals()[f"{name}_forgets"] = dag
+
+with DAG("yarn", start_date=START, schedule=None) as yarn:
+    submit("spark", conn_id="yarn")
+
+with DAG("yarn_durable", start_date=START, schedule=None) as yarn_durable:
+    submit("spark", conn_id="yarn", durable=True)

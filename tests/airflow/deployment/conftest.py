@@ -81,7 +81,7 @@ def deployed(
             options = {"url": server.url, "secret": SECRET}
         elif door == "api":
             options, served = {"secret": SECRET}, database.url
-        jobs = ends.enter_context(serving_jobs())
+        jobs = ends.enter_context(serving_jobs(folder))
         airflow = Deployment(version, folder, metadata.url, redis.url, options, served)
         ends.callback(airflow.stop)
         airflow.start(jobs.connections)

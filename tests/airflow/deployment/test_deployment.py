@@ -98,15 +98,15 @@ def test_the_retry_on_another_worker_resumes(deployed: Deployed) -> None:
 def test_a_job_outlives_the_worker_that_waits_for_it(deployed: Deployed) -> None:
     """The worker of the real LivyOperator is killed while it polls; the retry waits for the same job and returns it."""
     airflow, jobs = deployed.airflow, deployed.jobs
-    jobs.ask({"1": ["running"]})
+    jobs.ask({"livy/1": ["running"]})
     airflow.trigger("livy", "one")
     airflow.wait(lambda: jobs.ask()["polls"], "the job is not asked about")
     worker = airflow.worker_of("livy", "one", "submit")
     airflow.kill_worker(worker)
-    assert jobs.ask()["submitted"] == 1
-    jobs.ask({"1": ["success"]})
+    assert jobs.ask()["submitted"] == {"livy": 1}
+    jobs.ask({"livy/1": ["success"]})
     airflow.wait_for_run("livy", "one")
-    assert jobs.ask()["submitted"] == 0
+    assert jobs.ask()["submitted"] == {}
     assert deployed.states("livy", "one") == {"submit[-1]": ("success", 2), "keeps[-1]": ("success", 1)}
     assert deployed.items("livy", "one", "keeps") == {"job": 1}
     airflow.start_worker(worker)
