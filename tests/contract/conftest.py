@@ -20,6 +20,7 @@ from milepost.metastore.sql import SqliteMetastore
 from milepost.remote.client import HttpMetastore
 from tests.support.driver import Loops, Twin, drive
 from tests.support.servers import Database, Databases, engine_of, in_use, wait_until
+from tests.support.services import Service
 from tests.support.serving import SECRET, Served
 
 WAYS = [f"{path}-{style}" for path in ("direct", "operations") for style in ("sync", "async")]
@@ -51,6 +52,12 @@ def loops() -> Iterator[Loops]:
     loops = Loops()
     yield loops
     loops.close()
+
+
+@pytest.fixture
+def service() -> Service:
+    """A service that knows each job's token once."""
+    return Service()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
