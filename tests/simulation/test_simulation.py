@@ -20,8 +20,9 @@ import pytest
 from milepost import calls
 from milepost.metastore.operations import OPERATIONS, base, entries
 from tests.simulation.actions import ACTIONS, script
+from tests.simulation.engine import STATEMENTS, Files
 from tests.simulation.parts import Step
-from tests.simulation.world import FAULTS, STATEMENTS, Files, World
+from tests.simulation.world import FAULTS, World
 
 SEEDS = int(os.environ.get("MILEPOST_SIM_SEEDS") or 2_000)
 ONE = os.environ.get("MILEPOST_SIM_SEED")
