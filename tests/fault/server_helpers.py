@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from milepost.metastore.engines.network import Run
+from milepost.metastore.engines.flow import Run
 from tests.support.servers import Database
 
 __all__ = ["DIALECTS", "Pause", "Proxy", "together"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from milepost.errors import StoreError
 from milepost.metastore.engines import sqlite_schema
-from milepost.metastore.engines.network import Drive, Run, Session, Sleep, Verdict
+from milepost.metastore.engines.flow import Drive, Run, Session, Sleep, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine, LoopPool
 from milepost.metastore.statements import load
 from tests.simulation.parts import Crash

@@ -23,7 +23,7 @@ from typing import Any
 
 from milepost import ManualClock, MilepostError, StaleAttemptError, Store, TaskScope
 from milepost.config import load_settings
-from milepost.metastore.engines.network import Run, Sleep
+from milepost.metastore.engines.flow import Run, Sleep
 from milepost.metastore.network import NetworkMetastore
 from tests.simulation.actions import ACTIONS
 from tests.simulation.parts import ASSET, SCOPES, Act, Crash, Held, Model, Step, ViolationError, same

@@ -27,7 +27,8 @@ from milepost.errors import (
     StoreUnreachableError,
     ValueTooLargeError,
 )
-from milepost.metastore.engines.network import Drive, NetworkEngine, Run, Session, Verdict
+from milepost.metastore.engines.flow import Drive, Run, Session, Verdict
+from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from milepost.clock import Clock
 from milepost.errors import StoreClosedError
-from milepost.metastore.engines.network import POOL_SIZE, Action, NetworkEngine, Run, Sleep, abandon, sender, thrower
+from milepost.metastore.engines.flow import Action, Run, Sleep, sender, thrower
+from milepost.metastore.engines.network import POOL_SIZE, NetworkEngine, abandon
 from milepost.metastore.operations.base import Operation
 
 __all__ = ["AsyncNetworkEngine"]

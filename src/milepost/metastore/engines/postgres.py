@@ -17,7 +17,8 @@ from milepost.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from milepost.metastore.engines.network import Drive, NetworkEngine, Run, Session, Verdict
+from milepost.metastore.engines.flow import Drive, Run, Session, Verdict
+from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.engines.network_async import AsyncNetworkEngine
 from milepost.metastore.migrations import Migration
 from milepost.metastore.statements import Statement, load
