@@ -442,6 +442,12 @@ def test_more_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
     assert store.instances.open(SCOPE, 4, max_tries=4)["task_store"].get("job") == "j-2"
 
 
+def test_fewer_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
+    """A host sets the tries that it grants at a clear only: where the task has fewer retries by then, these may be fewer."""
+    store.instances.open(SCOPE, 1, max_tries=3)["task_store"].set("job", "j-1")
+    assert store.instances.open(SCOPE, 2, max_tries=1)["task_store"].keys() == []
+
+
 def test_a_clear_by_the_host_keeps_where_the_task_says_so(store: Any) -> None:
     """`on_clear` of the task decides about a clear that the host reports, too."""
     keep = TaskOptions(on_clear="keep")
@@ -477,3 +483,13 @@ def test_a_run_that_its_host_cleared_is_the_same_run(store: Any) -> None:
     with pytest.raises(StaleAttemptError, match="earlier one"):
         store.instances.open(SCOPE, 3, incarnation="0 a", run_clears=0)
     assert store.instances.open(SCOPE, 1, incarnation="0 c", run_clears=0)["task_store"].keys() == []
+
+
+def test_a_run_that_its_host_cleared_while_it_ran_goes_on(store: Any) -> None:
+    """A clear that leaves the incarnation as it is counts, and attempts that know of fewer clears are of the same run."""
+    other = TaskScope(DAG, RUN, "other")
+    store.instances.open(SCOPE, 1, incarnation="a", run_clears=0)["task_store"].set("job", "j-1")
+    store.instances.open(other, 1, incarnation="a", run_clears=1)
+    store.instances.finish(SCOPE, 1, "success", incarnation="a")
+    assert store.instances.open(SCOPE, 2, incarnation="a", run_clears=0)["task_store"].get("job") == "j-1"
+    assert store.instances.open(SCOPE, 1, incarnation="b", run_clears=1)["task_store"].keys() == []

@@ -10,11 +10,12 @@ import functools
 import inspect
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from milepost.entry import InstanceState
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 _log = logging.getLogger("milepost.airflow")
+_INCARNATION: Final = re.compile(r"[0-9]+|[0-9T:.+-]+/[0-9T:.+-]+")
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Identity:
         scope: DAG, run, task and map index.
         attempt: The number of the attempt. A deferral and a reschedule go on with it.
         incarnation: Tells the run from an earlier one of the same id.
-        run_clears: How often the run was cleared, where the incarnation changes with that.
-        max_tries: How many tries are granted; a clear grants more.
+        run_clears: How often the run was cleared, where a clear may give it another incarnation.
+        max_tries: How many tries are granted; a clear grants others.
         test: Whether it is run by ``dag.test()`` or ``airflow tasks test``.
         mapped: The mapped arguments, `None` if the task is not mapped.
     """
@@ -100,12 +102,12 @@ def identity(task_instance: Any, task: Any, context: Any) -> Identity:
         if not test:
             return Identity(scope, attempt, str(run.id), None, max_tries, test, mapped)
         # `dag.test()` deletes the run before, and SQLite may give its number to the next one.
-        clears = run.clear_number or 0
-        return Identity(scope, attempt, f"{run.id} {clears} {_instant(run.start_date)}", clears, max_tries, test, mapped)
-    # A worker of Airflow 3 does not see the number of the run. It starts anew when it is cleared.
-    clears = run.clear_number or 0
-    incarnation = f"{_instant(run.run_after)} {clears} {_instant(run.start_date)}"
-    return Identity(scope, attempt, incarnation, clears, max_tries, in_process(), mapped)
+        incarnation = f"{run.id}/{_instant(run.start_date)}"
+        return Identity(scope, attempt, incarnation, run.clear_number or 0, max_tries, test, mapped)
+    # A worker of Airflow 3 does not see the number of the run. A run that had ended starts anew when it is cleared; one that
+    # still runs (3.2 counts that clear, too) goes on, and so do its tasks that know of no clear.
+    incarnation = f"{_instant(run.run_after)}/{_instant(run.start_date)}"
+    return Identity(scope, attempt, incarnation, run.clear_number or 0, max_tries, in_process(), mapped)
 
 
 def has_a_past(task_instance: Any, task: Any) -> bool:
@@ -345,8 +347,7 @@ def is_incarnation(text: str | None) -> bool:
     Args:
         text: The incarnation.
     """
-    parts = (text or "").split(" ")
-    return parts[0].isdigit() if len(parts) == 1 else len(parts) == 3 and parts[1].isdigit()
+    return bool(_INCARNATION.fullmatch(text or ""))
 
 
 def dag_is_active(model: Any) -> Any:

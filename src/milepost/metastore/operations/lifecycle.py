@@ -124,7 +124,8 @@ def _cleared_by_host(instance: _Instance, max_tries: int) -> Operation[bool]:
     if rows and rows[0][0] == max_tries:
         return False
     yield "grant_put", (instance.id, max_tries)
-    return bool(rows) and max_tries > rows[0][0] and instance.attempt > instance.cleared_attempt
+    # Fewer, where the task's own number of retries was lowered between.
+    return bool(rows) and instance.attempt > instance.cleared_attempt
 
 
 def _item_changed(instance: _Instance, item: str | None) -> bool:
@@ -213,15 +214,16 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
         return run, discarded
     run, recorded = rows[0][:2]
     if incarnation in (None, recorded):
+        if call.run_clears:  # a host may clear what goes on running
+            yield from _more_clears(run, call.run_clears)
         return run, discarded
     if recorded is not None:
         yield "incarnation_replace", (hash_, recorded)
     if call.run_clears is not None:
-        known = yield "run_clears_get", (run,)
-        yield "run_clears_put", (run, call.run_clears)
-        if known and recorded is not None and call.run_clears > known[0][0]:  # the same run, cleared since
+        if (yield from _more_clears(run, call.run_clears)) and recorded is not None:  # the same run, cleared since
             yield "run_set_incarnation", (run, incarnation)
             return run, discarded
+        yield "run_clears_put", (run, call.run_clears)
     ((opened,),) = yield "run_was_opened", (run,)
     if recorded is not None or opened:
         writer = Writer.of_task(scope, call.attempt or 1)  # attempts count anew
@@ -236,6 +238,15 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
         yield "outcome_drop", (run,)
     yield "run_set_incarnation", (run, incarnation)
     return run, discarded
+
+
+def _more_clears(run: int, clears: int) -> Operation[bool]:
+    """Tell whether the host has cleared a run since it was last heard of, and remember that."""
+    known = yield "run_clears_get", (run,)
+    if known and clears <= known[0][0]:
+        return False
+    yield "run_clears_put", (run, clears)
+    return bool(known)
 
 
 def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> Operation[_Instance]:

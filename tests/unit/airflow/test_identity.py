@@ -1,0 +1,56 @@
+"""What tells one run of Airflow from another, by what Airflow says of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from milepost.airflow.compat import Identity, identity, is_incarnation
+
+UTC = "+00:00"
+
+
+class Instant(str):
+    """A time as Airflow gives it."""
+
+    def isoformat(self) -> str:
+        """Return it."""
+        return self
+
+
+def at_worker(attempt: int, *, clears: int, started: str) -> Identity:
+    """Return the identity of a task instance on Airflow 3."""
+    sent: Any = SimpleNamespace(should_retry=False)
+    names: dict[str, Any] = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
+    instance = SimpleNamespace(**names, try_number=attempt, max_tries=0, _ti_context_from_server=sent)
+    after = Instant(f"2026-01-01T00:00:00{UTC}")
+    run = SimpleNamespace(run_after=after, start_date=Instant(started), clear_number=clears)
+    return identity(instance, SimpleNamespace(), {"dag_run": run})
+
+
+def test_a_clear_in_a_run_that_goes_on_leaves_it_the_same() -> None:
+    """Airflow 3.2 counts each clear; tasks that run meanwhile know of fewer, and are of the same run."""
+    before = at_worker(1, clears=0, started=f"2026-01-01T00:00:01.5{UTC}")
+    after = at_worker(2, clears=1, started=f"2026-01-01T00:00:01.5{UTC}")
+    assert before.incarnation == after.incarnation
+    assert (before.run_clears, after.run_clears) == (0, 1)
+
+
+def test_a_run_that_started_anew_has_another_incarnation() -> None:
+    """Made anew, or cleared after its end: how often it was cleared says which."""
+    before = at_worker(1, clears=1, started=f"2026-01-01T00:00:01{UTC}")
+    assert before.incarnation != at_worker(1, clears=1, started=f"2026-01-01T00:00:02{UTC}").incarnation
+
+
+@pytest.mark.parametrize("text", ["17", "17/2026-01-01T00:00:00+00:00", at_worker(1, clears=0, started="-").incarnation])
+def test_an_incarnation_of_airflow_is_known_as_one(text: str) -> None:
+    """Runs of the plugin are told from those that others recorded."""
+    assert is_incarnation(text)
+
+
+@pytest.mark.parametrize("text", [None, "", "by hand", "17 a", "2026/nightly", "0a/1b"])
+def test_another_incarnation_is_not(text: str | None) -> None:
+    """A text of somebody else's is not taken for one of Airflow's."""
+    assert not is_incarnation(text)
