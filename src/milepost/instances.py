@@ -85,10 +85,10 @@ class Instances:
                 where it is used, not here.
             outlets: Assets that the task writes; as for inlets.
             options: Options of the task, recorded with the instance.
-            max_tries: How many tries the host's scheduler grants the instance by now. Where that has changed since the attempt
-                before, a person has cleared the instance there: it starts over first, as after `clear`.
-            run_clears: How often the host has cleared the run, for a host that may show the same run under another incarnation
-                after a clear: an incarnation with more clears than recorded is the recorded run.
+            max_tries: How many tries the host's scheduler grants the instance by now. If others than at the attempt before,
+                a person has cleared the instance there: it starts over first, as after `clear`.
+            run_clears: How often the host has cleared the run, for a host that may then show it under another incarnation:
+                one with more clears than recorded is the recorded run.
 
         Returns:
             ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors, "attempt": int}``: the stores of this

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.airflow import compat
+from milepost.airflow import compat, configuration
 from milepost.config.settings import as_flag
 from milepost.errors import MilepostError
 from milepost.scopes import AssetScope, TaskScope
@@ -48,7 +48,7 @@ def stand_beside(attempt: Attempt, task_instance: Any, context: Any, names: Iter
 
 
 def _take_over() -> bool:
-    raw = compat.plainly_configured("milepost", "take_over")
+    raw = configuration.plainly_configured(configuration.OURS, "take_over")
     try:
         return raw is not None and as_flag(raw)
     except ValueError as error:

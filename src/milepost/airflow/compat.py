@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from milepost.airflow.configuration import configured
+
 if TYPE_CHECKING:
     from milepost.entry import InstanceState
 
@@ -24,7 +26,6 @@ __all__ = [
     "Identity",
     "alias_rows",
     "cleared_in_run",
-    "configured",
     "dag_is_active",
     "has_a_past",
     "identity",
@@ -34,11 +35,9 @@ __all__ = [
     "let_coroutines_run",
     "native_asset_accessors",
     "native_retention",
-    "plainly_configured",
     "state_after",
     "takes_default_args",
     "triggerer_classes",
-    "user_options",
     "watched_assets",
 ]
 
@@ -285,57 +284,6 @@ def takes_default_args(init: Callable[..., None]) -> Callable[..., None]:
     except ImportError:
         from airflow.models.baseoperator import BaseOperatorMeta
     return BaseOperatorMeta._apply_defaults(init)  # type: ignore[no-any-return]
-
-
-# -- configuration --------------------------------------------------------------------------------------------------------
-
-
-def _configuration() -> Any:
-    from airflow.configuration import conf
-
-    return conf
-
-
-def configured(section: str, name: str) -> str | None:
-    """Return an option of Airflow's configuration as text: from the environment, a command, a secret or the file.
-
-    Args:
-        section: The section.
-        name: The option.
-    """
-    value = _configuration().get(section, name, fallback=None)
-    return None if value is None else str(value)
-
-
-def plainly_configured(section: str, name: str) -> str | None:
-    """Return an option that stands in the environment or in the file as it is: no command is run, no secret is fetched.
-
-    Args:
-        section: The section.
-        name: The option.
-    """
-    from configparser import RawConfigParser
-
-    found = os.environ.get(f"AIRFLOW__{section.upper()}__{name.upper()}")
-    return found or RawConfigParser.get(_configuration(), section, name, raw=True, fallback=None)
-
-
-def user_options(section: str) -> set[str]:
-    """Return the names of the options of a section that the user has set.
-
-    Args:
-        section: The section.
-    """
-    from configparser import RawConfigParser
-
-    conf = _configuration()
-    found: set[str] = set()
-    # The defaults are in another parser; the user's file is in this one itself.
-    if RawConfigParser.has_section(conf, section):
-        found.update(RawConfigParser.options(conf, section))
-    prefix = f"AIRFLOW__{section.upper()}__"
-    found.update(name.removeprefix(prefix).lower() for name in os.environ if name.startswith(prefix))
-    return {name.removesuffix("_cmd").removesuffix("_secret") for name in found}
 
 
 # -- the metadata database ------------------------------------------------------------------------------------------------

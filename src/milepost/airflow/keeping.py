@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from milepost.airflow import compat
+from milepost.airflow import configuration
 from milepost.config.settings import as_number
 from milepost.errors import ConfigurationError
 
@@ -26,7 +26,7 @@ def keep_in_line() -> None:
     if _kept or sys.argv[1:2] != ["scheduler"]:
         return
     try:
-        seconds = as_number(0)(compat.plainly_configured("milepost", "sync_interval") or "0")
+        seconds = as_number(0)(configuration.plainly_configured(configuration.OURS, "sync_interval") or "0")
     except ValueError as error:
         _kept.append(ConfigurationError(f"Airflow's configuration [milepost]: sync_interval {error}"))
         _log.error("the store is not kept in line with Airflow: %s", _kept[0], extra={"action": "airflow_sync"})

@@ -30,10 +30,10 @@ class _Preload:
         if self.done:
             return
         self.done = True
-        from milepost.airflow import compat
+        from milepost.airflow import configuration
 
         try:
-            scheme = (compat.plainly_configured("milepost", "url") or "sqlite").partition(":")[0]
+            scheme = (configuration.plainly_configured(configuration.OURS, "url") or "sqlite").partition(":")[0]
             for name in ("wrapping", "opening"):
                 importlib.import_module(f"milepost.airflow.{name}")
             # The look for a file of settings loads what knows the user's folders.

@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.airflow import compat
+from milepost.airflow import configuration
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,7 +21,7 @@ _log = logging.getLogger("milepost.airflow")
 
 def apps() -> list[dict[str, Any]]:
     """Return what Airflow's API server is to mount: nothing, unless ``[milepost] served_url`` is set."""
-    if "served_url" not in compat.user_options("milepost"):
+    if "served_url" not in configuration.user_options(configuration.OURS):
         return []
     return [{"app": Serving(), "url_prefix": PREFIX, "name": "milepost"}]
 

@@ -6,14 +6,14 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from milepost.airflow import compat
+from milepost.airflow import configuration
 from milepost.config import OPTIONS, Option, mask_url
 from milepost.config.settings import as_flag, as_number, as_text, parse_option
 from milepost.errors import ConfigurationError
 
 __all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "load", "name_secret"]
 
-_OURS = "milepost"
+_OURS = configuration.OURS
 _SHARED = "state_store"
 _NOT_SHARED = frozenset({"url", "backend"})
 """Options that are not taken from Airflow's own section: a backend there is one of Airflow's."""
@@ -71,14 +71,14 @@ def load() -> AirflowSettings:
     place = f"Airflow's configuration [{_OURS}]"
     arguments: dict[str, Any] = {}
     own: dict[str, Any] = {name: option.default for name, option in PLUGIN_OPTIONS.items()}
-    for name in sorted(compat.user_options(_OURS)):
-        raw = compat.configured(_OURS, name) if name in known else ""
+    for name in sorted(configuration.user_options(_OURS)):
+        raw = configuration.configured(_OURS, name) if name in known else ""
         if raw is None:
-            continue
+            raise ConfigurationError(f"{place}: {name} is set by a command or a secret, which gives nothing")
         value = parse_option(name, raw, place, _OURS, known)
         (own if name in PLUGIN_OPTIONS else arguments)[name] = value
-    for name in compat.user_options(_SHARED) & (OPTIONS.keys() - _NOT_SHARED) - arguments.keys():
-        raw = compat.configured(_SHARED, name)
+    for name in configuration.user_options(_SHARED) & (OPTIONS.keys() - _NOT_SHARED) - arguments.keys():
+        raw = configuration.configured(_SHARED, name)
         if raw is not None:
             arguments[name] = parse_option(name, raw, f"Airflow's configuration [{_SHARED}]", _SHARED, OPTIONS)
     if own["secret"] is not None and "url" not in arguments and own["served_url"] is None:

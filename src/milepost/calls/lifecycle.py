@@ -64,7 +64,7 @@ class Open(Call[Opened]):
         outlets: Concrete outlet assets.
         inlet_aliases: Aliases among the inlets; the assets that they stand for are inlets too.
         options: Options of the task, recorded with the instance.
-        max_tries: How many tries the host grants it; others than at the attempt before: it was cleared there, and starts over.
+        max_tries: How many tries the host grants it; others than at the attempt before: cleared there, it starts over.
         run_clears: How often the host has cleared the run, where another incarnation after more clears is the same run.
 
     Raises:
