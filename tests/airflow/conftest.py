@@ -143,7 +143,7 @@ class Ran:
         }
 
 
-DAGS = ("plain", "mapped", "assets", "sensor", "deferred", "idle", "again+clear")
+DAGS = ("plain", "around", "mapped", "assets", "sensor", "deferred", "idle", "again+clear")
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,26 @@ def test_operators_functions_and_helpers_find_the_stores(ran: Ran) -> None:
     assert ran.items("plain", "waits") == {"here": True}
 
 
+def test_templates_and_callbacks_find_the_stores(ran: Ran) -> None:
+    """The stores are there for all of a task: templates, `pre_execute`, callbacks; one attempt is recorded for it."""
+    for index, item in enumerate("ab"):
+        assert ran.items("around", "templated", index) == {
+            "found": "in a template",
+            "before": item,
+            "rendered": ["in a template", "5"],
+        }
+    assert ran.items("around", "skipped") == {"found": "in a template", "before": "c"}
+    assert ran.items("around", "calls") == {"calls": 2}
+    assert ran.items("around", "calls_at_the_end") == {"calls": 1}
+    assert ran.states("around") == {
+        "templated[0]": ("success", 1),
+        "templated[1]": ("success", 1),
+        "skipped[-1]": ("skipped", 1),
+        "calls[-1]": ("success", 1),
+        "calls_at_the_end[-1]": ("failed", 1),
+    }
+
+
 def test_the_end_of_each_attempt_is_recorded_as_airflow_sees_it(ran: Ran) -> None:
     """Success, failure and skip are recorded; a failing task rolls nothing back."""
     assert ran.states("plain") == {

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from milepost.airflow.opening import Opened
     from milepost.entry import InstanceState
 
-__all__ = ["Attempt", "LazyStore"]
+__all__ = ["Attempt", "LazyStore", "attempt_of"]
 
 _NAMES = {
     "task_store": "task_store",
@@ -25,18 +25,25 @@ class Attempt:
     """An attempt that is opened at most once, by whoever asks for its stores first.
 
     Args:
-        task_instance: Airflow's.
-        task: The operator, unmapped.
+        task_instance: Airflow's, which runs.
         context: The task's context.
 
     Attributes:
+        task_instance: It.
         stores: What goes into the context.
+        ended: Whether it has ended.
     """
 
-    def __init__(self, task_instance: Any, task: Any, context: Any) -> None:
-        self._arguments = (task_instance, task, context)
-        self._gate = threading.Lock()
+    def __init__(self, task_instance: Any, context: Any) -> None:
+        self.task_instance = task_instance
+        self.ended = False
+        self._context = context
+        # Airflow 2.9 counts on when the task has ended.
+        self._number = task_instance.try_number
+        # Airflow may call `on_kill` while this thread is in here.
+        self._gate = threading.RLock()
         self._opened: Opened | None = None
+        self._end: tuple[InstanceState, BaseException | None] | None = None
         lazy = {name: LazyStore(self, name) for name in ("task_store", "asset_store")}
         self.stores: Mapping[str, Any] = {name: lazy[of] for name, of in _NAMES.items()}
 
@@ -46,16 +53,22 @@ class Attempt:
         return self._opened is not None
 
     def open(self) -> Mapping[str, Any]:
-        """Open it, unless it is open, and return its stores by name. There is one try; the stores raise what went wrong."""
+        """Open it, unless it is open, and return its stores by name. There is one try; the stores raise what went wrong.
+
+        What first uses a store after the task's code (a callback, `post_execute`) finds an attempt that has ended.
+        """
         with self._gate:
             if self._opened is None:
                 from milepost.airflow.opening import Opened
 
-                self._opened = Opened.begin(*self._arguments)
+                opened = Opened.begin(self.task_instance, self._context["task"], self._context, self._number)
+                if self._end is not None:
+                    opened.end(*self._end)
+                self._opened = opened
             return self._opened.stores
 
     def end(self, state: InstanceState, error: BaseException | None = None) -> None:
-        """Record how the attempt ended, before Airflow hears of it; nothing, if it was never opened.
+        """Record how the attempt ended, before Airflow hears of it; if it was not opened, that waits for a first use.
 
         Args:
             state: How.
@@ -64,8 +77,11 @@ class Attempt:
         Raises:
             MilepostError: The task used the stores, and its success cannot be recorded: what it staged may not be seen.
         """
-        if self._opened is not None:
-            self._opened.end(state, error)
+        with self._gate:
+            if self._opened is not None:
+                self._opened.end(state, error)
+            self._end = state, error
+        self.ended = True
 
     def clear(self) -> None:
         """Start the instance over, as a person cleared it in Airflow; nothing, if the attempt was never opened."""
@@ -141,3 +157,12 @@ class LazyStore:
 
     def __getitem__(self, key: Any) -> Any:
         return self._store()[key]
+
+
+def attempt_of(store: Any) -> Attempt | None:
+    """Return the attempt that a store in a context opens; `None` if it is another store.
+
+    Args:
+        store: What stands there.
+    """
+    return store._attempt if type(store) is LazyStore else None

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,7 @@ __all__ = [
     "let_coroutines_run",
     "native_asset_accessors",
     "native_retention",
+    "run_tasks_in",
     "state_after",
     "takes_default_args",
     "triggerer_classes",
@@ -78,20 +80,21 @@ def _from_server(task_instance: Any) -> Any:
     return getattr(task_instance, "_ti_context_from_server", None)
 
 
-def identity(task_instance: Any, task: Any, context: Any) -> Identity:
+def identity(task_instance: Any, task: Any, context: Any, number: int) -> Identity:
     """Return what Airflow says of an attempt.
 
     Args:
         task_instance: Airflow's.
         task: The operator, unmapped.
         context: The task's context.
+        number: The number that Airflow gave the attempt as it began.
     """
     sent = _from_server(task_instance)
     map_index = task_instance.map_index if task_instance.map_index is not None else -1
     mapped = _mapped_arguments(task, context) if map_index >= 0 else None
     scope = (task_instance.dag_id, task_instance.run_id, task_instance.task_id, map_index)
     # A dry start of old versions counts from 0.
-    attempt = max(1, task_instance.try_number)
+    attempt = max(1, number)
     run = context["dag_run"]
     max_tries = (
         task_instance.max_tries if isinstance(task_instance.max_tries, int) and task_instance.max_tries >= 0 else None
@@ -284,6 +287,52 @@ def takes_default_args(init: Callable[..., None]) -> Callable[..., None]:
     except ImportError:
         from airflow.models.baseoperator import BaseOperatorMeta
     return BaseOperatorMeta._apply_defaults(init)  # type: ignore[no-any-return]
+
+
+# -- around tasks ---------------------------------------------------------------------------------------------------------
+
+
+def run_tasks_in(module: Any, around: Callable[[Any, Any], AbstractContextManager[Any]]) -> None:
+    """Have Airflow run all of a task, from its templates on, in a context manager.
+
+    Args:
+        module: The module that has what runs tasks, of Airflow 2 or 3.
+        around: Makes it, for a task instance and a context. Airflow 3 catches what the task raises: what is entered is then
+            told the state, by ``left_as``.
+    """
+    run = getattr(module, "run", None)
+    if run is None:
+        _around_tasks_of_2(module.TaskInstance, around)
+        return
+
+    @functools.wraps(run)
+    def run_task(ti: Any, context: Any, log: Any) -> Any:
+        with around(ti, context) as entered:
+            answer = run(ti, context, log)
+            entered.left_as(_STATES.get(str(getattr(answer[0], "value", answer[0])), "failed"))
+            return answer
+
+    module.run = run_task
+
+
+_STATES: Final[Mapping[str, InstanceState]] = {
+    "success": "success", "skipped": "skipped", "up_for_retry": "up_for_retry",
+    "deferred": "deferred", "up_for_reschedule": "deferred",
+}  # fmt: skip
+"""What states of Airflow are; all others are failures."""
+
+
+def _around_tasks_of_2(task_instance: Any, around: Callable[[Any, Any], AbstractContextManager[Any]]) -> None:
+    execute = getattr(task_instance, "_execute_task_with_callbacks", None)
+    if execute is None:  # that of Airflow 3
+        return
+
+    @functools.wraps(execute)
+    def run_task(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
+        with around(self, context):
+            return execute(self, context, *args, **kwargs)
+
+    task_instance._execute_task_with_callbacks = run_task
 
 
 # -- the metadata database ------------------------------------------------------------------------------------------------

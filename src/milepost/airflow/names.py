@@ -2,60 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from functools import partial
 from types import ModuleType
 from typing import Any
+
+from milepost.airflow.imports import when_loaded
 
 __all__ = ["add_missing_names"]
 
 Makers = Mapping[str, Callable[[], Any]]
 
 
-class _Adding(Loader):
-    """Loads a module as its own loader does, and adds to it."""
-
-    def __init__(self, loader: Any, makers: Makers) -> None:
-        self._loader = loader
-        self._makers = makers
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create it."""
-        return self._loader.create_module(spec)  # type: ignore[no-any-return]
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Load it; from then on it looks as if its own loader alone had done so."""
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        _add(module, self._makers)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the modules that lack something; the other finders say where they are."""
-
-    def __init__(self, missing: Mapping[str, Makers]) -> None:
-        self._missing = missing
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return where a module is, with a loader that adds to it; `None` for all others."""
-        if fullname not in self._missing:
-            return None
-        for finder in sys.meta_path:
-            if finder is not self and (spec := finder.find_spec(fullname, path, target)) is not None:
-                if spec.loader is not None:
-                    spec.loader = _Adding(spec.loader, self._missing[fullname])
-                return spec
-        return None
-
-
-def _add(module: ModuleType, makers: Makers) -> None:
+def _add(makers: Makers, module: ModuleType) -> None:
     here = vars(module)
     wanted = {name: make for name, make in makers.items() if name not in here and name not in here.get("__all__", ())}
     if not wanted:
@@ -86,7 +46,4 @@ def add_missing_names(mixin: Callable[[], Any]) -> None:
         "airflow.sdk": {"NEVER_EXPIRE": never, "ResumableJobMixin": mixin},
         "airflow.sdk.execution_time.context": {"NEVER_EXPIRE": never},
     }
-    for name, makers in missing.items():
-        if name in sys.modules:
-            _add(sys.modules[name], makers)
-    sys.meta_path.insert(0, _Finder(missing))
+    when_loaded({name: partial(_add, makers) for name, makers in missing.items()})

@@ -42,19 +42,20 @@ class Opened:
         self._incarnation: str | None = None
 
     @classmethod
-    def begin(cls, task_instance: Any, task: Any, context: Any) -> Opened:
+    def begin(cls, task_instance: Any, task: Any, context: Any, number: int) -> Opened:
         """Open the attempt of a task instance.
 
         Args:
             task_instance: Airflow's.
             task: The operator, unmapped.
             context: The task's context.
+            number: The number that Airflow gave the attempt as it began.
         """
         inlets, outlets = (list(getattr(task, name, None) or ()) for name in ("inlets", "outlets"))
         label = f"{task_instance.dag_id}.{task_instance.run_id}.{task_instance.task_id}.{task_instance.map_index}"
         scope = _NO_SCOPE
         try:
-            identity = compat.identity(task_instance, task, context)
+            identity = compat.identity(task_instance, task, context, number)
             scope = TaskScope(*identity.scope)
             return cls._open(scope, identity, task, inlets, outlets)
         except Exception as error:  # noqa: BLE001 - the stores raise it, and only a task that uses them fails of it

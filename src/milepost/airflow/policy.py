@@ -3,7 +3,7 @@
 Operators of providers take `ResumableJobMixin` from ``airflow.providers.common.compat.sdk``. Where Airflow has none (before
 3.3), that module falls back to a stand-in of its own, which submits a new job at every try. The module of that stand-in is
 replaced here. Nothing is imported until an operator asks for it. Names of Airflow 3.3 that a DAG file may ask for are added
-(`milepost.airflow.names`).
+(`milepost.airflow.names`), and what runs tasks is told to give them their stores from their templates on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
+from milepost.airflow.imports import when_loaded
 from milepost.airflow.names import add_missing_names
 from milepost.airflow.preload import before_forks
 
@@ -23,6 +24,8 @@ __all__ = ["install"]
 
 STAND_IN: Final = "airflow.providers.common.compat._resumable_job_mixin"
 _MIXIN: Final = "ResumableJobMixin"
+_TASK_MODULES: Final = ("airflow.models.taskinstance", "airflow.sdk.execution_time.task_runner")
+"""The modules that have what runs tasks: of Airflow 2, and of Airflow 3."""
 
 _log = logging.getLogger("milepost.airflow")
 
@@ -72,10 +75,23 @@ def _durable_mixin() -> Any:
     return DurableJobMixin
 
 
+def _give_stores(module: ModuleType) -> None:
+    from milepost.airflow.compat import run_tasks_in
+
+    run_tasks_in(module, _given)
+
+
+def _given(task_instance: Any, context: Any) -> Any:
+    from milepost.airflow.wrapping import given
+
+    return given(task_instance, context)
+
+
 def install() -> None:
-    """Replace the stand-in, unless something has imported it already; add names of 3.3; prepare for forks."""
+    """Replace the stand-in, unless something has imported it already; add names of 3.3; prepare for forks and tasks."""
     before_forks()
     add_missing_names(_mixin_of_sdk)
+    when_loaded(dict.fromkeys(_TASK_MODULES, _give_stores))
     if STAND_IN not in sys.modules:
         module = _Replacement(STAND_IN, "Milepost's, in place of the stand-in of Airflow's providers.")
         module.__spec__ = ModuleSpec(STAND_IN, None, origin="Milepost")

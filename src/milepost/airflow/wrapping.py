@@ -1,17 +1,70 @@
-"""Wraps the code of one task: opens its attempt before, records how it ended after."""
+"""Wraps the code of one task: gives it its stores before, opens its attempt, records how it ended after."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from milepost.airflow import compat
-from milepost.airflow.attempt import Attempt, LazyStore
+from milepost.airflow.attempt import Attempt, attempt_of
 
-__all__ = ["wrap"]
+if TYPE_CHECKING:
+    from milepost.entry import InstanceState
+
+__all__ = ["Given", "given", "wrap"]
 
 _METHODS = ("execute", "resume_execution")
+
+
+class Given:
+    """The stores of a task that Airflow has begun with, before its own code runs: its templates may use them.
+
+    Args:
+        attempt: The attempt.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def left_as(self, state: InstanceState, error: BaseException | None = None) -> None:
+        """Record how the attempt ended, unless that was done: its own code did not run, or not to the end."""
+        if not self._attempt.ended:
+            self._attempt.end(state, error)
+
+
+@contextmanager
+def given(task_instance: Any, context: Any) -> Iterator[Given]:
+    """Give a task its stores while Airflow runs all of it.
+
+    Args:
+        task_instance: Airflow's.
+        context: The task's context.
+    """
+    entered = Given(_attempt(task_instance, context))
+    try:
+        yield entered
+    except BaseException as error:
+        entered.left_as(compat.state_after(error, task_instance, context["task"]), error)
+        raise
+
+
+def _attempt(task_instance: Any, context: Any) -> Attempt:
+    """Return the attempt whose stores stand in a context; put them there first, unless they do."""
+    present = attempt_of(context.get("task_store"))
+    if present is not None and present.task_instance is task_instance:
+        return present
+    attempt = Attempt(task_instance, context)
+    native = [name for name in attempt.stores if name in context and attempt_of(context[name]) is None]
+    for name, store in attempt.stores.items():
+        if name not in native:
+            context[name] = store
+    if native:  # Airflow 3.3 and later
+        from milepost.airflow.beside import stand_beside
+
+        stand_beside(attempt, task_instance, context, native)
+    return attempt
 
 
 def wrap(task_instance: Any) -> None:
@@ -56,15 +109,7 @@ class _State:
         return run
 
     def run(self, entered: str, method: Callable[..., Any], context: Any, args: Any, kwargs: Any) -> Any:
-        attempt = Attempt(self.task_instance, self.task, context)
-        native = [name for name in attempt.stores if name in context and type(context[name]) is not LazyStore]
-        for name, store in attempt.stores.items():
-            if name not in context:
-                context[name] = store
-        if native:  # Airflow 3.3 and later
-            from milepost.airflow.beside import stand_beside
-
-            stand_beside(attempt, self.task_instance, context, native)
+        attempt = _attempt(self.task_instance, context)
         # Something may be left of an earlier process: an attempt that still runs, keys to drop, values that are staged.
         if entered == "resume_execution" or compat.has_a_past(self.task_instance, self.task):
             attempt.open()

@@ -68,6 +68,34 @@ class Defers(BaseOperator):
         return "done"
 
 
+class Templated(BaseOperator):
+    """Uses the stores in templates and in `pre_execute`, before its own code."""
+
+    template_fields = ("found", "later")
+
+    def __init__(self, *, item: Any, skip: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.item = item
+        self.found = "{{ task_store.set_default('found', 'in a template') }}"
+        self.later = "{{ task_state_store.get('none', 5) }}"
+        self.skip = skip
+
+    def pre_execute(self, context: Any) -> None:
+        """Store, and skip where that is wanted."""
+        context["task_store"].set("before", self.item)
+        if self.skip:
+            raise AirflowSkipException("before its own code")
+
+    def execute(self, context: Any) -> None:
+        """Store what was rendered."""
+        context["task_store"].set("rendered", [self.found, self.later])
+
+
+def call_back(context: Any) -> None:
+    """Use the store, be it for the first time."""
+    context["task_store"].increment("calls")
+
+
 with DAG("plain", start_date=START, schedule=None) as plain:
     Plain(task_id="operator")
 
@@ -162,6 +190,22 @@ with DAG("again", start_date=START, schedule=None) as again:
             raise ValueError("the first attempt")
 
     retried()
+
+with DAG("around", start_date=START, schedule=None) as around:
+    Templated.partial(task_id="templated").expand(item=["a", "b"])
+    Templated(task_id="skipped", item="c", skip=True)
+
+    @task(on_success_callback=call_back, on_execute_callback=call_back)
+    def calls():
+        """Use no store."""
+
+    @task(on_failure_callback=call_back)
+    def calls_at_the_end():
+        """Use no store, and fail."""
+        raise ValueError("broken")
+
+    calls()
+    calls_at_the_end()
 
 with DAG("idle", start_date=START, schedule=None) as idle:
 

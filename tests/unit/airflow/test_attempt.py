@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
 @pytest.fixture
 def attempt() -> Attempt:
     """An attempt that is not open."""
-    return Attempt(None, None, None)
+    return Attempt(SimpleNamespace(try_number=1), {"task": None})
 
 
 def test_what_is_not_used_is_not_opened(attempt: Attempt, opened: Opened) -> None:
@@ -99,4 +100,12 @@ def test_what_a_store_has_not_is_an_attribute_error(attempt: Attempt, opened: Op
     with pytest.raises(AttributeError, match="gett"):
         _ = attempt.stores["task_store"].gett
     with pytest.raises(AttributeError, match="agett"):
-        _ = Attempt(None, None, None).stores["asset_store"].agett
+        _ = Attempt(SimpleNamespace(try_number=1), {"task": None}).stores["asset_store"].agett
+
+
+def test_a_first_use_after_the_end_finds_an_attempt_that_has_ended(attempt: Attempt, opened: Opened) -> None:
+    """A callback may be the first to use a store: the attempt is recorded as it ended, and not as one that runs."""
+    attempt.end("failed", ValueError("broken"))
+    assert opened.ended == []
+    attempt.stores["task_store"].set("k", 1)
+    assert opened.ended == ["failed"]

@@ -27,7 +27,7 @@ def at_worker(attempt: int, *, clears: int, started: str) -> Identity:
     instance = SimpleNamespace(**names, try_number=attempt, max_tries=0, _ti_context_from_server=sent)
     after = Instant(f"2026-01-01T00:00:00{UTC}")
     run = SimpleNamespace(run_after=after, start_date=Instant(started), clear_number=clears)
-    return identity(instance, SimpleNamespace(), {"dag_run": run})
+    return identity(instance, SimpleNamespace(), {"dag_run": run}, attempt)
 
 
 def test_a_clear_in_a_run_that_goes_on_leaves_it_the_same() -> None:
