@@ -89,7 +89,6 @@ def load() -> AirflowSettings:
 def name_secret(metastore: Any, settings: AirflowSettings) -> None:
     """Have the client of a server say where the secret is set, should the server not accept it."""
     if settings.secret is not None and hasattr(metastore, "credential_source"):
-        variables = [f"AIRFLOW__{_OURS.upper()}__SECRET{kind}" for kind in ("", "_CMD", "_SECRET")]
-        found = next((one for one in variables if one in os.environ), None)
-        place = f"[{_OURS}] secret of Airflow's configuration" if found is None else f"environment variable {found}"
+        variable = f"AIRFLOW__{_OURS.upper()}__SECRET"
+        place = f"environment variable {variable}" if variable in os.environ else f"Airflow's configuration [{_OURS}] secret"
         metastore.credential_source = place
