@@ -341,4 +341,4 @@ def _users_part(trace: TracebackType | None, *, whole: bool) -> TracebackType | 
 
 
 if __name__ == "__main__":
-    leave(main())
+    leave(main)

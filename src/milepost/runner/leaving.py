@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 __all__ = ["leave"]
@@ -15,22 +15,27 @@ SECONDS: Final = 5.0
 """How long threads and processes of the task may go on. Airflow gives them no time at all."""
 
 
-def leave(code: int) -> NoReturn:
-    """End the process with a code, as Python does, but without whatever has not ended by `SECONDS` from now.
+def leave(main: Callable[[], int]) -> NoReturn:
+    """Call a function and end the process with the code that it returns, without what has not ended `SECONDS` later.
 
     Python itself would wait for threads that are no daemons, for child processes of ``multiprocessing`` and for functions
     that were registered to be called at the end, for as long as they take.
     """
-    threading.Thread(target=_cut, args=(code,), name="milepost-leave", daemon=True).start()
+    code = 1
+    try:
+        code = main()
+    finally:
+        threading.Thread(target=_cut, args=(code,), name="milepost-leave", daemon=True).start()
     sys.exit(code)
 
 
 def _cut(code: int) -> None:
     time.sleep(SECONDS)
-    with contextlib.suppress(OSError, ValueError):  # the task may have closed or broken whatever it is shown on
+    try:
         sys.stdout.flush()
         print(f"{_left()}; the process ends without waiting for it", file=sys.stderr, flush=True)  # noqa: T201 - for people
-    os._exit(code)
+    finally:  # the task may have closed or broken whatever it is shown on
+        os._exit(code)
 
 
 def _left() -> str:

@@ -224,7 +224,7 @@ def launch(
     # Garbage collection is off while modules are imported, which make none; the attempt turns it on again.
     boot = (
         f"import gc, sys; gc.disable(); sys.path[:] = {json.dumps(path)}; "
-        "from milepost.runner.attempt import leave, main; leave(main())"
+        "from milepost.runner.attempt import leave, main; leave(main)"
     )
     # The last arguments are for people who look at the list of processes.
     command = [sys.executable, "-c", boot, "milepost", f"{start.task_id}{index}", f"attempt {start.attempt}"]
