@@ -89,6 +89,7 @@ def load() -> AirflowSettings:
 def name_secret(metastore: Any, settings: AirflowSettings) -> None:
     """Have the client of a server say where the secret is set, should the server not accept it."""
     if settings.secret is not None and hasattr(metastore, "credential_source"):
-        variable = f"AIRFLOW__{_OURS.upper()}__SECRET"
-        place = f"environment variable {variable}" if variable in os.environ else f"Airflow's configuration [{_OURS}] secret"
+        variables = [f"AIRFLOW__MILEPOST__SECRET{kind}" for kind in ("", "_CMD", "_SECRET")]
+        found = next((one for one in variables if one in os.environ), None)
+        place = "Airflow's configuration [milepost] secret" if found is None else f"environment variable {found}"
         metastore.credential_source = place

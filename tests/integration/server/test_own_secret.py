@@ -83,8 +83,8 @@ def test_the_error_over_a_wrong_secret_names_its_source(
         monkeypatch.setenv("MILEPOST__SERVER__SECRET", wrong)
         source = "environment variable MILEPOST__SERVER__SECRET"
     elif place == "Airflow":
-        monkeypatch.setenv("AIRFLOW__MILEPOST__SECRET", wrong)
-        source = "environment variable AIRFLOW__MILEPOST__SECRET"
+        monkeypatch.setenv("AIRFLOW__MILEPOST__SECRET_CMD", "cat secret")
+        source = "environment variable AIRFLOW__MILEPOST__SECRET_CMD"
     else:
         (tmp_path / SECRET_FILE).write_text(wrong)
     if place == "Airflow":
