@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +21,7 @@ from milepost import Store, TaskScope, connect
 from tests.airflow.environments import python_of
 from tests.support.airflow_examples import example_files
 
-__all__ = ["Home", "Jobs", "Ran", "example_files", "home", "jobs", "ran", "serving_jobs"]
+__all__ = ["Home", "Jobs", "Ran", "example_files", "home", "jobs", "kill_while_polling", "ran", "serving_jobs"]
 
 HERE = Path(__file__).parent
 VERSIONS = os.environ.get("MILEPOST_TEST_AIRFLOW", "").split()
@@ -60,6 +62,11 @@ class Home:
             "MILEPOST_HOME": str(self.folder / "milepost"),
             **{f"AIRFLOW__MILEPOST__{name.upper()}": value for name, value in chosen.items()},
         }
+
+    def migrate(self) -> None:
+        """Make Airflow's database, or bring it to this version."""
+        command = self.command("-m", "airflow", "db", "migrate")
+        subprocess.run(command, env=self.environment(), check=True, capture_output=True, timeout=300)
 
     def command(self, *arguments: str | Path) -> list[str]:
         """Return the command of a Python of this version."""
@@ -110,8 +117,7 @@ def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     version: str = request.param
     require(f"an environment with Airflow {version} (make test-airflow)", python_of(version).is_file())
     found = Home(version, tmp_path_factory.mktemp(f"airflow-{version}"))
-    migrate = found.command("-m", "airflow", "db", "migrate")
-    subprocess.run(migrate, env=found.environment(), check=True, capture_output=True, timeout=300)
+    found.migrate()
     return found
 
 
@@ -210,6 +216,26 @@ import json, urllib.request
 with urllib.request.urlopen("{url}/v1/submissions/create", b"{{}}", timeout=10) as answer:
     print("submitted as", json.load(answer)["submissionId"])
 """
+
+
+def kill_while_polling(home: Home, jobs: Jobs, service: str, url: str) -> None:
+    """Run the DAG of ``providers.py`` for a service, and kill its worker once the job was submitted and asked about."""
+    jobs.ask({f"{service}/1": ["running"]})
+    folder = home.dags("providers.py")
+    environment = {**home.environment(url=url), **jobs.connections, "AIRFLOW__CORE__DAGS_FOLDER": str(folder)}
+    command = home.command(HERE / "driver.py", folder, service)
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    worker = subprocess.Popen(command, env=environment, **quiet)
+    deadline = time.monotonic() + 600
+    try:
+        while not jobs.ask()["polls"]:  # the job is stored before it is asked about
+            assert time.monotonic() < deadline, "no job was submitted"
+            assert worker.poll() is None, "the worker ended by itself"
+            time.sleep(0.2)
+    finally:
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+    assert jobs.ask()["submitted"] == {service: 1}
 
 
 @contextlib.contextmanager

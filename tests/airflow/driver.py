@@ -1,7 +1,8 @@
 """Runs in an environment of Airflow: `dag.test()` for DAGs of a file or a folder, in one process. Prints JSON at the end.
 
 Usage: python driver.py PATH DAG_ID [DAG_ID ...]; DAG_ID+clear is run, cleared as a person does it, and run
-again; DAG_ID+retry goes on with the latest run, whose worker was killed, as a scheduler would.
+again; DAG_ID+retry goes on with the latest run, whose worker was killed, as a scheduler would; DAG_ID+cleared clears that
+run before.
 """
 
 from __future__ import annotations
@@ -154,12 +155,12 @@ def main(path: str, dag_ids: list[str]) -> None:
         dag_id, _, how = wanted.partition("+")
         dag = found[dag_id]
         try:
-            run = latest_run(dag) if how == "retry" else dag.test()
+            run = latest_run(dag) if how in ("retry", "cleared") else dag.test()
         except Exception as error:  # noqa: BLE001 - Airflow 2.9 raises what a task raised; the states say the rest
             ended[dag_id] = {"error": f"{type(error).__name__}: {error}"}
             continue
         if how:
-            run_again(dag, run, clear=how == "clear")
+            run_again(dag, run, clear=how != "retry")
         instances = {}
         for one in run.get_task_instances():
             instances[f"{one.task_id}[{one.map_index}]"] = str(one.state)

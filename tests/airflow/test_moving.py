@@ -105,6 +105,33 @@ def test_state_goes_both_ways(native: Home, tmp_path: Path) -> None:
         assert store.task_store(scope).get("e") == 3
 
 
+def cut_off(token: str) -> str:
+    """Submit a job whose answer is lost."""
+    raise TimeoutError
+
+
+def test_a_job_without_an_id_is_named(native: Home, tmp_path: Path) -> None:
+    """A job whose attempt was cut off while submitting cannot be exported: it is named, until somebody stores its id."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    (run,) = native.steps(["test", FILE, "beside"], url=url)
+    scope = TaskScope("beside", run["run_id"], "looks")
+    export = ["milepost", "airflow", "export", "--dag", "beside", "--json"]
+    with connect(url) as store:
+        task = store.task_store(scope, attempt=2)
+        for key in ("cut", "other"):
+            with pytest.raises(TimeoutError):
+                task.submit_once(key, cut_off)
+        task.submit_once("known", lambda _: "j-1")
+        task.delete("other")
+        refused, skipped = native.steps(export, [*export, "--skip"], url=url)
+        assert (refused["code"], refused["out"]) == (3, "")
+        assert "cut off while it submitted this job" in refused["err"]
+        assert (skipped["code"], list(skipped["out"]["left"])) == (0, [f"{scope} 'cut'"])
+        task.set("cut", "j-2")
+        (moved,) = native.steps(export, url=url)
+    assert (moved["code"], moved["out"]["task_keys"], moved["out"]["left"]) == (0, 1, {})
+
+
 def test_older_versions_say_that_they_have_none(home: Home, tmp_path: Path) -> None:
     """Below 3.3: usage, and one line."""
     if tuple(map(int, home.version.split(".")[:2])) >= (3, 3):

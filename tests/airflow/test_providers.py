@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from milepost import TaskScope, connect
-from tests.airflow.conftest import HERE, Home, Jobs
+from tests.airflow.conftest import Home, Jobs, kill_while_polling
 
 # Airflow itself takes most of it.
 pytestmark = pytest.mark.timeout(1200)
@@ -55,22 +52,7 @@ def test_lost_polls_a_failed_job_and_a_task_that_forgets(home: Home, jobs: Jobs,
 def test_a_killed_worker_submits_no_second_job(home: Home, jobs: Jobs, provider: str, tmp_path: Path) -> None:
     """A worker that is killed while it polls: the next attempt waits for the same job, and returns its result."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    jobs.ask({f"{provider}/1": ["running"]})
-    folder = home.dags("providers.py")
-    environment = {**home.environment(url=url), **jobs.connections, "AIRFLOW__CORE__DAGS_FOLDER": str(folder)}
-    command = home.command(HERE / "driver.py", folder, provider)
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    worker = subprocess.Popen(command, env=environment, **quiet)
-    deadline = time.monotonic() + 600
-    try:
-        while not jobs.ask()["polls"]:  # the job is stored before it is asked about
-            assert time.monotonic() < deadline, "no job was submitted"
-            assert worker.poll() is None, "the worker ended by itself"
-            time.sleep(0.2)
-    finally:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    assert jobs.ask()["submitted"] == {provider: 1}
+    kill_while_polling(home, jobs, provider, url)
     jobs.ask({f"{provider}/1": ["success"]})
     ended = home.test("providers.py", f"{provider}+retry", env=jobs.connections, url=url)[provider]
     assert ended["tasks"]["submit[-1]"] == "success"

@@ -17,9 +17,12 @@ from milepost.assets import Asset
 from milepost.clock import from_micros, to_micros
 from milepost.entry import Writer
 from milepost.errors import ConflictError, InvalidValueError
+from milepost.job_records import OPEN
 from milepost.retention import NEVER, NEVER_EXPIRE
 from milepost.scopes import AssetScope, TaskScope, check_key
 from milepost.store import Store
+from milepost.transfer import pages
+from milepost.transfer.rows import FIELDS, malformed
 from milepost.values import decode, encode, loads_strict
 
 __all__ = ["MoveReport", "export", "import_"]
@@ -28,6 +31,10 @@ _PAGE = 500
 _REFERENCE = "__airflow_state_ref__"
 """What Airflow wraps around a reference to a value that a worker-side backend of its own keeps."""
 
+_CUT_OFF = (
+    "an attempt was cut off while it submitted this job, so that its id is not known; look for the job with the token {}: "
+    "store its id (milepost task-store set), or delete the key (milepost task-store delete)"
+)
 _NO_LIMIT = 0
 _CLI = Writer("cli")
 _MISSING = "-"
@@ -288,6 +295,7 @@ def _held(
                 yield from _native(owner, row, report, _expiry(row, default))
             else:
                 report.left[f"{owner} {row.key!r}"] = "Airflow has no such run"
+    _note_cut_off(store, set(tasks), there, report)
     if dag_id is None:
         for asset in store.assets.list(active=True):
             known = native.asset_id(asset.scope) is not None
@@ -296,6 +304,18 @@ def _held(
                     yield from _native(AssetScope(name=asset.name, uri=asset.uri), row, report, None)
                 else:
                     report.left[f"{asset.scope} {row.key!r}"] = "Airflow has no such asset"
+
+
+def _note_cut_off(store: Store, tasks: set[tuple[str, str, str]], there: set[tuple[str, str]], report: MoveReport) -> None:
+    """Note the jobs that were being submitted when an attempt was cut off: Airflow has no place for what has no id."""
+    for row in pages(store.metastore, "intent"):
+        intent = dict(zip(FIELDS["intent"], row, strict=True))
+        task = (intent["dag_id"], intent["run_id"], intent["task_id"])
+        if malformed("intent", row) or intent["state"] != OPEN or task not in tasks or task[:2] not in there:
+            continue
+        owner = TaskScope(*task, intent["map_index"])
+        if intent["key"] not in store.task_store(owner):  # nobody has found its job and stored the id
+            report.left[f"{owner} {intent['key']!r}"] = _CUT_OFF.format(intent["token"])
 
 
 def _pages(store: Store, scope: Owner) -> Iterator[tuple[int, calls.Stored]]:

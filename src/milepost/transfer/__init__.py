@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from milepost.transfer.files import FORMAT, checked, export, fill, import_, in_thread
+from milepost.transfer.files import FORMAT, checked, export, fill, import_, in_thread, pages
 
-__all__ = ["FORMAT", "checked", "export", "fill", "import_", "in_thread"]
+__all__ = ["FORMAT", "checked", "export", "fill", "import_", "in_thread", "pages"]

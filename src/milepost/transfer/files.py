@@ -27,7 +27,7 @@ from milepost.errors import BackendUnsupportedError, ConflictError, InvalidValue
 from milepost.metastore.migrations import migrations
 from milepost.transfer.rows import FIELDS, OWNER_DAMAGED, Book, Events, malformed, name_of
 
-__all__ = ["FORMAT", "export", "import_", "in_thread"]
+__all__ = ["FORMAT", "export", "import_", "in_thread", "pages"]
 
 FORMAT = 1
 """The number of the format that this release writes and reads."""
@@ -119,7 +119,7 @@ def _rows(metastore: Metastore, write: Callable[[bytes], Any], check: Check) -> 
     with Book() as book:
         for kind in FIELDS:
             numbers = Events()
-            for row in _pages(metastore, kind, check):
+            for row in pages(metastore, kind, check):
                 reason = _refused(book, kind, row)
                 if reason is None:
                     line = _line(kind, numbers.renumber(row) if kind == "change" else row)
@@ -141,7 +141,14 @@ def _refused(book: Book, kind: str, row: Row) -> str | None:
     return reason if reason in (None, OWNER_DAMAGED) else ""
 
 
-def _pages(metastore: Metastore, kind: str, check: Check) -> Iterator[Row]:
+def pages(metastore: Metastore, kind: str, check: Check = _go_on) -> Iterator[Row]:
+    """Give the rows of a kind as they are stored, with the columns of `FIELDS`, a page at a time.
+
+    Args:
+        metastore: The store.
+        kind: As in `calls.ExportRows`.
+        check: Called before each page; it stops by raising.
+    """
     most = _RESULT_ROWS if kind == "result" else _PAGE_ROWS
     limit = max(1, most // 10)
     after: Row | None = None
