@@ -88,7 +88,8 @@ class Instances:
             max_tries: How many tries the host's scheduler grants the instance by now. If others than at the attempt before,
                 a person has cleared the instance there: it starts over first, as after `clear`.
             run_clears: How often the host has cleared the run, for a host that may then show it under another incarnation:
-                one with more clears than recorded is the recorded run.
+                one with more clears than recorded is the recorded run. So is the first one that comes with clears at all:
+                the host has been upgraded.
 
         Returns:
             ``{"task_store": TaskStoreAccessor, "asset_store": AssetStoreAccessors, "attempt": int}``: the stores of this

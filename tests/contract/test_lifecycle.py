@@ -485,6 +485,16 @@ def test_a_run_that_its_host_cleared_is_the_same_run(store: Any) -> None:
     assert store.instances.open(SCOPE, 1, incarnation="0 c", run_clears=0)["task_store"].keys() == []
 
 
+def test_a_run_whose_host_begins_to_tell_of_clears_is_the_same_run(store: Any) -> None:
+    """A host that was upgraded (Airflow 2 to 3) names the run anew: it keeps its keys, and the old name is stale."""
+    store.instances.open(SCOPE, 1, incarnation="17", max_tries=2)["task_store"].set("job", "j-1")
+    again = store.instances.open(SCOPE, 2, incarnation="a/b", max_tries=2, run_clears=0)["task_store"]
+    assert again.get("job") == "j-1"
+    with pytest.raises(StaleAttemptError, match="earlier one"):
+        store.instances.open(SCOPE, 3, incarnation="17", max_tries=2)
+    assert store.instances.open(SCOPE, 1, incarnation="a/c", max_tries=2, run_clears=0)["task_store"].keys() == []
+
+
 def test_a_run_that_its_host_cleared_while_it_ran_goes_on(store: Any) -> None:
     """A clear that leaves the incarnation as it is counts, and attempts that know of fewer clears are of the same run."""
     other = TaskScope(DAG, RUN, "other")

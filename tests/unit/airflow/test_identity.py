@@ -44,6 +44,15 @@ def test_a_run_that_started_anew_has_another_incarnation() -> None:
     assert before.incarnation != at_worker(1, clears=1, started=f"2026-01-01T00:00:02{UTC}").incarnation
 
 
+def test_airflow_2_tells_of_no_clears() -> None:
+    """Its runs have numbers; so a run of which clears are told goes on after an upgrade to Airflow 3."""
+    names: dict[str, Any] = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1}
+    instance = SimpleNamespace(**names, try_number=1, max_tries=0, job_id=4)
+    before = identity(instance, SimpleNamespace(), {"dag_run": SimpleNamespace(id=17)}, 1)
+    assert (before.incarnation, before.run_clears) == ("17", None)
+    assert at_worker(2, clears=0, started="-").run_clears == 0
+
+
 @pytest.mark.parametrize("text", ["17", "17/2026-01-01T00:00:00+00:00", at_worker(1, clears=0, started="-").incarnation])
 def test_an_incarnation_of_airflow_is_known_as_one(text: str) -> None:
     """Runs of the plugin are told from those that others recorded."""

@@ -220,7 +220,8 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
     if recorded is not None:
         yield "incarnation_replace", (hash_, recorded)
     if call.run_clears is not None:
-        if (yield from _more_clears(run, call.run_clears)) and recorded is not None:  # the same run, cleared since
+        if (yield from _more_clears(run, call.run_clears)) and recorded is not None:
+            # The same run, cleared since; or its host names runs in another way by now, as Airflow 3 does after Airflow 2.
             yield "run_set_incarnation", (run, incarnation)
             return run, discarded
         yield "run_clears_put", (run, call.run_clears)
@@ -241,12 +242,12 @@ def _settle_run(call: calls.Open) -> Operation[tuple[int, list[TaskScope]]]:
 
 
 def _more_clears(run: int, clears: int) -> Operation[bool]:
-    """Tell whether the host has cleared a run since it was last heard of, and remember that."""
+    """Tell whether the host has cleared a run since it was last heard of, or never told of clears; remember that."""
     known = yield "run_clears_get", (run,)
     if known and clears <= known[0][0]:
         return False
     yield "run_clears_put", (run, clears)
-    return bool(known)
+    return True
 
 
 def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> Operation[_Instance]:
