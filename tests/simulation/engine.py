@@ -15,7 +15,7 @@ from milepost.errors import StoreError
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.engines.flow import Drive, Run, Session, Sleep, Verdict
 from milepost.metastore.engines.network_async import AsyncNetworkEngine, LoopPool
-from milepost.metastore.statements import load
+from milepost.metastore.statements import Statements
 from tests.simulation.parts import Crash
 from tests.support.servers import TABLES
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEAD", "STATEMENTS", "Engine", "Files", "Pending"]
 
-STATEMENTS = load("sqlite", lambda position, _: f":p{position}")
+STATEMENTS = dict(Statements("sqlite", lambda position, _: f":p{position}"))
 
 
 class Lost(sqlite3.OperationalError):

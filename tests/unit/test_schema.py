@@ -16,7 +16,7 @@ from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.engines.sqlite import STATEMENTS
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.operations import OPERATIONS
-from milepost.metastore.statements import load
+from milepost.metastore.statements import Statements
 
 SOURCE = Path(milepost.__file__).parent
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "schema"
@@ -186,7 +186,7 @@ def test_a_store_is_reopened_as_it_was(tmp_path: Path) -> None:
 
 
 def test_malformed_statement_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two statements of one name, undeclared and unused parameters are ValueError at load."""
+    """Two statements of one name, undeclared and unused parameters are ValueError."""
     from milepost.metastore import statements
 
     folder = tmp_path / "odd"
@@ -199,4 +199,4 @@ def test_malformed_statement_files_are_refused(tmp_path: Path, monkeypatch: pyte
     ):
         (folder / "x.sql").write_text(text)
         with pytest.raises(ValueError, match=said):
-            load("odd", lambda position, _: f"?{position}")
+            dict(Statements("odd", lambda position, _: f"?{position}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from milepost import ManualClock, StaleAttemptError, TaskScope, connect
-from milepost.metastore.statements import BATCH, load
+from milepost.metastore.statements import BATCH, Statements
 
 SCOPE = TaskScope("dag", "run", "task")
 
@@ -39,7 +39,7 @@ def test_set_many_over_a_batch_is_all_or_nothing(tmp_path: Path) -> None:
 
 def test_text_for_many_rows_numbers_rows_first() -> None:
     """In a statement for many rows, each row has placeholders of its own, and shared parameters follow all of them."""
-    statement = load("sqlite", lambda position, _: f"?{position}")["entry_put"]
+    statement = Statements("sqlite", lambda position, _: f"?{position}")["entry_put"]
     each = 4
     assert statement.parameters == ("key", "text", "encoding", "version", "owner", "retention", "writer")
     assert statement.many.count("(\n") == statement.text.count("(\n") + BATCH - 1

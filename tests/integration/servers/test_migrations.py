@@ -15,7 +15,7 @@ from milepost.config import mask_url
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.engines.mysql import MysqlEngine
 from milepost.metastore.migrations import Migration, migrations
-from milepost.metastore.statements import load
+from milepost.metastore.statements import Statements
 from tests.fault.helpers import children
 from tests.fault.server_helpers import DIALECTS
 from tests.support.servers import TABLES, Database, Databases, wait_until
@@ -144,7 +144,7 @@ def test_all_dialects_have_the_same_statements() -> None:
     """Every statement is there in each dialect, with the same parameters, the same answer and the same part to repeat."""
     placeholder: Callable[[int, str], str] = lambda position, _: f"?{position}"  # noqa: E731
     shapes = {
-        dialect: {name: (one.parameters, one.answer, bool(one.many)) for name, one in load(dialect, placeholder).items()}
+        dialect: {name: (one.parameters, one.answer, bool(one.many)) for name, one in Statements(dialect, placeholder).items()}
         for dialect in ("sqlite", *DIALECTS)
     }
     del shapes["sqlite"]["collect_entry"]  # SQLite alone collects row by row, by primary key

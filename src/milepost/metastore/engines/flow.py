@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from enum import Enum
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -83,7 +83,7 @@ class Flow(ABC):
         clock: The time; with the system's clock, the server's counts.
     """
 
-    statements: dict[str, Statement]
+    statements: Mapping[str, Statement]
     driver_error: type[Exception]
     begin: str = "BEGIN"
     patience_seconds: float = 15.0

@@ -30,7 +30,7 @@ from milepost.errors import (
 from milepost.metastore.engines.flow import Drive, Run, Session, Verdict
 from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.migrations import Migration
-from milepost.metastore.statements import Statement, load
+from milepost.metastore.statements import Statements
 
 try:
     import pymysql
@@ -63,11 +63,11 @@ _CONFLICT_CODES = frozenset({1020, 1062, 1205, 1213, 1451, 1452})
 
 
 @functools.cache
-def _statements(own_time: bool) -> dict[str, Statement]:
+def _statements(own_time: bool) -> Statements:
     def placeholder(position: int, name: str) -> str:
         return _NOW if name == "now" and not own_time else f"%(p{position})s"
 
-    return load("mysql", placeholder)
+    return Statements("mysql", placeholder)
 
 
 def _parse(url: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from milepost.metastore.engines.flow import Drive, Run, Session, Verdict
 from milepost.metastore.engines.network import NetworkEngine
 from milepost.metastore.engines.network_async import AsyncNetworkEngine
 from milepost.metastore.migrations import Migration
-from milepost.metastore.statements import Statement, load
+from milepost.metastore.statements import Statements
 
 try:
     import psycopg
@@ -60,13 +60,13 @@ _CONFLICT_STATES = frozenset({"40001", "40P01", "23505", "23503", "55P03"})
 
 
 @functools.cache
-def _statements(own_time: bool) -> dict[str, Statement]:
+def _statements(own_time: bool) -> Statements:
     def placeholder(position: int, name: str) -> str:
         if name == "now" and not own_time:
             return _NOW
         return f"${position + 1}::{'bigint' if name == 'now' else _TYPES.get(name, 'text')}"
 
-    return load("postgres", placeholder)
+    return Statements("postgres", placeholder)
 
 
 _CHOICES = {

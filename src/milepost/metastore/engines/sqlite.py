@@ -6,6 +6,7 @@ call costs no lock.
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import threading
@@ -22,7 +23,7 @@ from milepost.clock import Clock
 from milepost.errors import DamagedStoreError, StoreClosedError, StoreUnreachableError
 from milepost.metastore.engines import sqlite_schema as schema
 from milepost.metastore.operations.base import Batch, Operation
-from milepost.metastore.statements import BATCH, Statement, load
+from milepost.metastore.statements import BATCH, Statement, Statements
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -30,20 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["STATEMENTS", "SqliteEngine"]
 
 R = TypeVar("R")
+Arrange = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
 # Plain placeholders: Python 3.12.0 to 3.12.3 take numbered ones for named ones and warn.
-STATEMENTS: dict[str, Statement] = load("sqlite", lambda *_: "?")
+STATEMENTS = Statements("sqlite", lambda *_: "?")
 
 
-def _arrange(used: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]] | None:
+def _arrange(used: tuple[int, ...]) -> Arrange | None:
     """Return what puts parameters into the order in which a statement uses them; `None` if that is how they come."""
     if used == tuple(range(len(used))):
         return None
     return itemgetter(*used) if len(used) > 1 else lambda parameters: (parameters[used[0]],)
 
 
-_ARRANGED = {name: _arrange(statement.used) for name, statement in STATEMENTS.items()}
-_MANY_ARRANGED = {name: _arrange(statement.many_used) for name, statement in STATEMENTS.items() if statement.many}
+@functools.cache
+def _prepared(name: str) -> tuple[Statement, Arrange | None, Arrange | None]:
+    """Return a statement, and what arranges its parameters: those for one row, those for many."""
+    statement = STATEMENTS[name]
+    return statement, _arrange(statement.used), _arrange(statement.many_used)
 
 _ASYNC_THREADS = 4
 _FORK_SECONDS = 5.0
@@ -290,19 +295,18 @@ class SqliteEngine:
                 name, parameters = operation.send(answer)
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
-            statement = STATEMENTS[name]
+            statement, arrange, arrange_many = _prepared(name)
             if type(parameters) is Batch:
-                answer = self._batch(connection, statement, parameters)
+                answer = self._batch(connection, statement, parameters, arrange or tuple, arrange_many or tuple)
                 continue
             if statement.timed:
                 parameters = (*parameters, self.clock.now())
-            if arranged := _ARRANGED[name]:
-                parameters = arranged(parameters)
+            if arrange is not None:
+                parameters = arrange(parameters)
             if statement.each is not None:
                 rows = self._rows(connection, statement.text, parameters)
-                arrange = _ARRANGED[statement.each] or tuple
-                each = STATEMENTS[statement.each].text
-                answer = connection.executemany(each, map(arrange, rows)).rowcount if rows else 0
+                each, arrange, _ = _prepared(statement.each)
+                answer = connection.executemany(each.text, map(arrange or tuple, rows)).rowcount if rows else 0
             elif statement.answer == "count":
                 answer = connection.execute(statement.text, parameters).rowcount
             elif statement.answer == "number":
@@ -310,18 +314,18 @@ class SqliteEngine:
             else:
                 answer = self._rows(connection, statement.text, parameters)
 
-    def _batch(self, connection: sqlite3.Connection, statement: Statement, batch: Batch) -> int:
+    def _batch(
+        self, connection: sqlite3.Connection, statement: Statement, batch: Batch, arrange: Arrange, arrange_many: Arrange
+    ) -> int:
         rows = batch.rows
         shared = (*batch.shared, self.clock.now()) if statement.timed else batch.shared
         whole = len(rows) - len(rows) % BATCH
         count = 0
-        arranged = _MANY_ARRANGED[statement.name] or tuple
         for start in range(0, whole, BATCH):
             parameters = (*chain.from_iterable(rows[start : start + BATCH]), *shared)
-            count += connection.execute(statement.many, arranged(parameters)).rowcount
+            count += connection.execute(statement.many, arrange_many(parameters)).rowcount
         if whole < len(rows):
-            arranged = _ARRANGED[statement.name] or tuple
-            count += connection.executemany(statement.text, [arranged((*row, *shared)) for row in rows[whole:]]).rowcount
+            count += connection.executemany(statement.text, [arrange((*row, *shared)) for row in rows[whole:]]).rowcount
         return count
 
     def _rows(self, connection: sqlite3.Connection, text: str, parameters: tuple[Any, ...]) -> list[Any]:

@@ -15,16 +15,18 @@ it changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BATCH", "Statement", "load"]
+__all__ = ["BATCH", "Statement", "Statements"]
+
+Placeholder = Callable[[int, str], str]
 
 BATCH = 20
 """Rows in one step of a statement for many rows. It halves the time per row; more than that gains little."""
 
-_HEAD = re.compile(r"^-- (\w+)([!+]?)\(([^)]*)\)(?: > (\w+))?$")
+_HEAD = re.compile(r"^-- (\w+)([!+]?)\(([^)]*)\)(?: > (\w+))?$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _REPEATED = re.compile(r"\{(.*)\}", re.DOTALL)
 
@@ -58,48 +60,52 @@ class Statement:
     each: str | None = None
 
 
-def load(dialect: str, placeholder: Callable[[int, str], str]) -> dict[str, Statement]:
-    """Read all statements of a dialect.
+class Statements(Mapping[str, Statement]):
+    """The statements of one dialect by name. Each is parsed when it is first asked for: a process needs a few of them.
 
     Args:
         dialect: The name of the folder.
         placeholder: Gives the text for a parameter from its position, counted from 0, and its name; the position of
             ``now`` is behind the declared ones.
 
-    Returns:
-        Statements by name.
-
     Raises:
-        ValueError: A file is malformed: two statements of one name, or an undeclared parameter.
+        ValueError: A file is malformed: two statements of one name; or, where it is asked for, an undeclared parameter.
     """
-    found: dict[str, Statement] = {}
-    for path in sorted((Path(__file__).parent / dialect).glob("*.sql")):
-        for head, lines in _split(path):
-            statement = _parse(head, lines, placeholder)
-            if statement.name in found:
-                raise ValueError(f"{path.name}: statement {statement.name} is there twice")
-            found[statement.name] = statement
-    return found
+
+    def __init__(self, dialect: str, placeholder: Placeholder) -> None:
+        self._placeholder = placeholder
+        self._sources: dict[str, tuple[str, ...]] = {}
+        self._parsed: dict[str, Statement] = {}
+        for path in sorted((Path(__file__).parent / dialect).glob("*.sql")):
+            # What stands before the first statement, and then for each its name, mark, parameters, other, and lines.
+            _, *parts = _HEAD.split(path.read_text(encoding="utf-8"))
+            for source in zip(*[iter(parts)] * 5, strict=True):
+                if source[0] in self._sources:
+                    raise ValueError(f"{path.name}: statement {source[0]} is there twice")
+                self._sources[source[0]] = source
+
+    def __getitem__(self, name: str) -> Statement:
+        found = self._parsed.get(name)
+        if found is None:
+            found = self._parsed[name] = _parse(self._sources[name], self._placeholder)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
 
 
-def _split(path: Path) -> list[tuple[re.Match[str], list[str]]]:
-    parts: list[tuple[re.Match[str], list[str]]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if head := _HEAD.match(line):
-            parts.append((head, []))
-        elif line and not line.startswith("--"):
-            parts[-1][1].append(line)
-    return parts
-
-
-def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, str], str]) -> Statement:
-    name, mark, declared, other = head.groups()
+def _parse(source: tuple[str, ...], placeholder: Placeholder) -> Statement:
+    name, mark, declared, other, lines = source
+    sql = "\n".join(line for line in lines.splitlines() if line and not line.startswith("--"))
     answer = {"": "rows", "!": "count", "+": "number"}[mark]
     each, shared = (tuple(re.findall(r"\w+", part)) for part in declared.rpartition("|")[::2])
     used: set[str] = set()
     order: list[int] = []
 
-    def fill(sql: str, row: int, rows: int) -> str:
+    def fill(part: str, row: int, rows: int) -> str:
         positions = {parameter: row * len(each) + index for index, parameter in enumerate(each)}
         positions |= {parameter: rows * len(each) + index for index, parameter in enumerate((*shared, "now"))}
 
@@ -110,11 +116,11 @@ def _parse(head: re.Match[str], lines: list[str], placeholder: Callable[[int, st
             order.append(positions[match[1]])
             return placeholder(positions[match[1]], match[1])
 
-        return _PARAMETER.sub(replace, sql)
+        return _PARAMETER.sub(replace, part)
 
     def text(rows: int) -> str:
         order.clear()
-        before, *repeated = _REPEATED.split("\n".join(lines))
+        before, *repeated = _REPEATED.split(sql)
         if not repeated:
             return fill(before, 0, rows)
         values = ",\n".join(fill(repeated[0], row, rows) for row in range(rows))
