@@ -6,7 +6,9 @@ crashes, and state of one asset, which outlives every run. Names for DAG files a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from milepost.later import names_at_first_use
 
 if TYPE_CHECKING:
     from milepost.public import *
@@ -97,15 +99,33 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and know which names there are
-
-    def __getattr__(name: str) -> Any:
-        # At the first use: Airflow imports this package in each of its processes, and most of them do without.
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from milepost import public
-
-        globals().update({one: getattr(public, one) for one in __all__})
-        return globals()[name]
+    # Airflow imports this package in each of its processes, and most of them do without.
+    __getattr__ = names_at_first_use(
+        __name__,
+        (
+            "errors",
+            "clock",
+            "scopes",
+            "retention",
+            "entry",
+            "abc",
+            "config",
+            "accessors",
+            "instances",
+            "store",
+            "assets",
+            "asset_records",
+            "run_records",
+            "reports",
+            "job_records",
+            "token_records",
+            "runs",
+            "registry",
+            "tokens",
+            "resumable",
+            "metastore.backend",
+        ),
+    )
 
 
 def __dir__() -> list[str]:

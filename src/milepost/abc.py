@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from milepost.calls import Call
 from milepost.scopes import Scope
 
-__all__ = ["BaseStateBackend", "Metastore", "Policy"]
+__all__ = ["BaseStateBackend", "BaseStoreBackend", "Metastore", "Policy"]
 
 R = TypeVar("R")
 
@@ -167,3 +167,7 @@ class BaseStateBackend(ABC):
             NotImplementedError: The backend does not list.
         """
         raise NotImplementedError(f"{type(self).__name__} has no list(scope)")
+
+
+BaseStoreBackend = BaseStateBackend
+"""Another name of `BaseStateBackend`."""

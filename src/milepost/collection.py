@@ -12,8 +12,8 @@ from typing import NamedTuple
 from milepost import calls
 from milepost.calls import new_version
 from milepost.config import Settings
-from milepost.entry import CleanReport, DueKey
 from milepost.program import Program
+from milepost.reports import CleanReport, DueKey
 from milepost.retention import DAY
 
 __all__ = ["DEFAULT_BATCH", "SWEPT_NAMES", "Progress", "collect"]

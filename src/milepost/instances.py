@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
-from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
 from milepost.checks import (
     INSTANCE_STATES,
@@ -21,14 +20,17 @@ from milepost.checks import (
     check_scope,
     check_state,
 )
-from milepost.entry import FINISH_STATES, Archive, InstanceRecord, InstanceState, TaskOptions, Writer, one_line
+from milepost.entry import FINISH_STATES, InstanceState, TaskOptions, Writer, one_line
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.program import Program, arun, run
+from milepost.references import asset_scope, is_alias
 from milepost.scopes import MAX_ID_CHARS, MAX_MAP_INDEX, AssetScope, Scope, TaskScope, check_text
 from milepost.values import canonical
 
 if TYPE_CHECKING:
     from builtins import list as List  # noqa: N812  (the class has a method named list)
+
+    from milepost.run_records import Archive, InstanceRecord
 
 __all__ = ["Instances"]
 

@@ -13,10 +13,9 @@ __all__ = ["Order", "check_order", "is_further"]
 Order = Literal["datetime"] | None
 """`None`: numbers by their exact value, strings by code point. ``"datetime"``: ISO 8601 texts by their instant."""
 
-_INSTANT: Final = re.compile(
+_INSTANT: Final = (
     r"(\d{4})-?(\d\d)-?(\d\d)[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
-    r"(?:([Zz])|([+-])(\d\d)(?::?(\d\d)(?::?(\d\d))?)?)",
-    re.ASCII,
+    r"(?:([Zz])|([+-])(\d\d)(?::?(\d\d)(?::?(\d\d))?)?)"
 )
 _BOUNDS: Final = (23, 59, 59)
 
@@ -63,7 +62,7 @@ def _kind(value: Any, key: str) -> str:
 
 def _instant(value: Any, key: str) -> tuple[int, str]:
     """Return an ISO 8601 text as whole seconds and the digits behind them."""
-    match = _INSTANT.fullmatch(value) if type(value) is str else None
+    match = re.fullmatch(_INSTANT, value, re.ASCII) if type(value) is str else None
     if match is not None:
         year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
         offset = [int(part or 0) for part in match.groups()[9:]]

@@ -1,29 +1,14 @@
-"""What can be imported from ``milepost``, which loads this module at the first use of one of these names."""
+"""What can be imported from ``milepost``, for type checkers: at run time it finds each name at its first use."""
 
 from __future__ import annotations
 
-from milepost.abc import BaseStateBackend, Metastore
+from milepost.abc import BaseStateBackend, BaseStoreBackend, Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, PastRunView, TaskStoreAccessor
 from milepost.asset_records import AssetChanges, AssetRecord, AssetReference, PastEntry
 from milepost.assets import Asset, AssetAlias, AssetRef
 from milepost.clock import Clock, ManualClock, SystemClock
 from milepost.config import Settings
-from milepost.entry import (
-    Archive,
-    CleanReport,
-    DamagedRow,
-    DamagedValue,
-    DueKey,
-    Entry,
-    InstanceRecord,
-    Outcome,
-    RunEvent,
-    RunRecord,
-    StoreStats,
-    TaskOptions,
-    TransferReport,
-    Writer,
-)
+from milepost.entry import DamagedValue, Entry, TaskOptions, Writer
 from milepost.errors import (
     AccessError,
     ArchiveNotFoundError,
@@ -61,8 +46,10 @@ from milepost.instances import Instances
 from milepost.job_records import NOT_FOUND, JobDecision
 from milepost.metastore.backend import MetastoreStateBackend
 from milepost.registry import Assets
+from milepost.reports import CleanReport, DamagedRow, DueKey, StoreStats, TransferReport
 from milepost.resumable import ResumableJobMixin
 from milepost.retention import NEVER_EXPIRE
+from milepost.run_records import Archive, InstanceRecord, Outcome, RunEvent, RunRecord
 from milepost.runs import Runs
 from milepost.scopes import AssetScope, TaskScope
 from milepost.store import Store, aconnect, connect
@@ -150,6 +137,3 @@ __all__ = [
     "aconnect",
     "connect",
 ]
-
-BaseStoreBackend = BaseStateBackend
-"""Another name of `BaseStateBackend`."""

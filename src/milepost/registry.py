@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from milepost import calls
 from milepost.abc import Metastore
 from milepost.asset_records import DIRECTIONS, AssetChanges, AssetRecord
-from milepost.assets import asset_scope, is_alias
 from milepost.calls import Handle
 from milepost.checks import check_flag, check_number
-from milepost.entry import Archive, Writer
+from milepost.entry import Writer
 from milepost.errors import InvalidValueError, UnsupportedTypeError
 from milepost.program import Program, arun, run
+from milepost.references import asset_scope, is_alias
+from milepost.run_records import Archive
 from milepost.scopes import MAX_ASSET_CHARS, MAX_ID_CHARS, AssetScope, check_text
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from milepost.checks import (
     check_state,
 )
 from milepost.clock import to_micros
-from milepost.entry import Outcome, RunRecord, one_line
+from milepost.entry import one_line
 from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
+from milepost.run_records import Outcome, RunRecord
 from milepost.scopes import MAX_ID_CHARS, TaskScope, check_text
 from milepost.values import loads_strict
 

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
-from milepost import calls, collection
+from milepost import calls
 from milepost.abc import BaseStateBackend, Metastore
 from milepost.accessors import AssetStoreAccessor, TaskStoreAccessor
-from milepost.assets import asset_scope
 from milepost.calls import Handle
 from milepost.clock import Clock, SystemClock
-from milepost.collection import Progress
 from milepost.config import Settings, load_settings, mask_url, naming_the_place
-from milepost.entry import CleanReport, StoreStats, TransferReport, Writer
+from milepost.entry import Writer
 from milepost.errors import ConfigurationError, InvalidValueError, UnsupportedTypeError
 from milepost.instances import Instances
 from milepost.program import Program, arun, run
-from milepost.registry import Assets
-from milepost.runs import Runs
+from milepost.references import asset_scope
 from milepost.scopes import AssetScope, TaskScope
-from milepost.tokens import Tokens
 
-if TYPE_CHECKING:  # it would make every start slower
+if TYPE_CHECKING:  # they would make every start slower
+    from milepost.collection import Progress
     from milepost.metastore.engines.network import NetworkEngine
+    from milepost.registry import Assets
+    from milepost.reports import CleanReport, StoreStats, TransferReport
+    from milepost.runs import Runs
+    from milepost.tokens import Tokens
 
 __all__ = ["Store", "aconnect", "connect", "sqlite_path"]
 
@@ -238,9 +240,6 @@ class Store:
 
     Attributes:
         instances: The life of task instances.
-        runs: Runs and the results of their tasks.
-        assets: Which assets there are, and who refers to them.
-        tokens: Tokens that open the REST API of a server.
         settings: The settings in force.
 
     .. versionadded:: 0.1
@@ -251,9 +250,6 @@ class Store:
         self._writer = writer
         self.settings = settings
         self.instances = Instances(metastore, writer, settings.max_value_bytes)
-        self.runs = Runs(metastore)
-        self.assets = Assets(metastore, writer)
-        self.tokens = Tokens(metastore, writer)
 
     def __repr__(self) -> str:
         return f"<Store {self.settings!r}>"
@@ -271,6 +267,27 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Runs and the results of their tasks."""
+        from milepost.runs import Runs
+
+        return Runs(self._metastore)
+
+    @cached_property
+    def assets(self) -> Assets:
+        """Which assets there are, and who refers to them."""
+        from milepost.registry import Assets
+
+        return Assets(self._metastore, self._writer)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Tokens that open the REST API of a server."""
+        from milepost.tokens import Tokens
+
+        return Tokens(self._metastore, self._writer)
 
     @property
     def metastore(self) -> Metastore:
@@ -338,7 +355,7 @@ class Store:
         batch_size: int | None = None,
         batches: int | None = None,
         first: int = 0,
-        progress: Progress | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> CleanReport:
         """Remove what has expired or is past its time, in bounded batches, beside live traffic.
 
@@ -362,7 +379,7 @@ class Store:
         batch_size: int | None = None,
         batches: int | None = None,
         first: int = 0,
-        progress: Progress | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> CleanReport:
         """As `clean`; ``progress`` is a plain function."""
         return await arun(self._metastore, self._collect(dry_run, batch_size, batches, first, progress))
@@ -372,6 +389,8 @@ class Store:
     ) -> Program[CleanReport]:
         if batch_size is not None and not 1 <= batch_size < 2**31:
             raise InvalidValueError(f"batch_size must be 1 to {2**31 - 1}, got {batch_size}")
+        from milepost import collection
+
         return collection.collect(
             self.settings,
             dry_run=dry_run,

@@ -13,7 +13,17 @@ from typing import Any, Final, NoReturn
 
 from milepost.errors import InvalidValueError, UnsupportedTypeError, ValueTooLargeError
 
-__all__ = ["DEFAULT_MAX_BYTES", "MAX_DEPTH", "MOST_BYTES", "JSONValue", "canonical", "decode", "encode", "loads_strict"]
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "MAX_DEPTH",
+    "MOST_BYTES",
+    "JSONValue",
+    "canonical",
+    "check_json",
+    "decode",
+    "encode",
+    "loads_strict",
+]
 
 JSONValue = Any
 """``str | int | float | bool | list | dict``, exactly these types, `None` allowed inside."""
@@ -350,3 +360,16 @@ def _explain_scalar(item: Any, path: str) -> None:
             str(item)
         except ValueError as error:
             raise InvalidValueError(f"{_short(path)} is too large an integer: {error}") from None
+
+
+def check_json(text: str, limit: int) -> str:
+    """Return JSON text in the one form that rows hold.
+
+    Args:
+        text: JSON text of a value.
+        limit: The most bytes that it may have; 0: no limit.
+
+    Raises:
+        ValueError: It is no JSON, or a value that cannot be stored.
+    """
+    return encode(loads_strict(text), limit)

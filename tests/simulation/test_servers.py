@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 from collections import Counter
@@ -79,7 +78,7 @@ def without_lock(engines: list[Any], name: str) -> None:
         statement = engine.statements[name]
         text = statement.text.replace("FOR UPDATE", "").replace("FOR SHARE", "").replace("LOCK IN SHARE MODE", "")
         assert text != statement.text
-        engine.statements = {**engine.statements, name: dataclasses.replace(statement, text=text)}
+        engine.statements = {**engine.statements, name: statement._replace(text=text)}
 
 
 BROKEN: dict[str, Container[str]] = {

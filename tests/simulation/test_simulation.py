@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import shlex
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from milepost import calls
-from milepost.metastore.operations import OPERATIONS, base, entries
+from milepost.metastore.operations import OPERATIONS, Plan, base, entries
 from tests.simulation.actions import ACTIONS, script
 from tests.simulation.engine import STATEMENTS, Files
 from tests.simulation.parts import Step
@@ -138,7 +137,7 @@ def _no_guard(handle: Any) -> Any:
 
 
 def _unlocked_increment(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(OPERATIONS, calls.Increment, (entries.increment, False))
+    patch.setitem(OPERATIONS, calls.Increment, OPERATIONS[calls.Increment]._replace(write=False))
 
 
 def _unfenced_writes(patch: pytest.MonkeyPatch) -> None:
@@ -149,7 +148,7 @@ def _unfenced_fast_write(patch: pytest.MonkeyPatch) -> None:
     statement = STATEMENTS["entry_put_fenced"]
     text = statement.text.replace("fence = :p1", ":p1 = :p1")
     assert text != statement.text
-    patch.setitem(STATEMENTS, "entry_put_fenced", dataclasses.replace(statement, text=text))
+    patch.setitem(STATEMENTS, "entry_put_fenced", statement._replace(text=text))
 
 
 def _unguarded_reads(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +160,7 @@ def _increment_sent_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _put_in_pieces(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(OPERATIONS, calls.Put, (entries.put, False))
+    patch.setitem(OPERATIONS, calls.Put, OPERATIONS[calls.Put]._replace(write=False))
 
 
 def _orphans(patch: pytest.MonkeyPatch) -> None:
@@ -177,7 +176,7 @@ def _orphans(patch: pytest.MonkeyPatch) -> None:
                 return done.value
             answer = 0 if name == "entry_clear" else (yield name, parameters)
 
-    patch.setitem(OPERATIONS, calls.DeleteRun, (delete_run, True))
+    patch.setitem(OPERATIONS, calls.DeleteRun, Plan(delete_run, write=True))
 
 
 def _nothing_staged(patch: pytest.MonkeyPatch) -> None:

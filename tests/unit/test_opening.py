@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,22 @@ def test_an_error_is_raised_where_it_is_waited_for() -> None:
                 pytest.fail("entered")
 
     asyncio.run(use())
+
+
+def test_a_process_that_sets_a_key_loads_what_that_needs(url: str) -> None:
+    """On the way from `import milepost` to a `set` of an attempt nothing is loaded for other calls, records and reports."""
+    code = (
+        "import sys, milepost\n"
+        f"with milepost.connect({url!r}) as store:\n"
+        "    task_store = store.task_store(milepost.TaskScope('d', 'r', 't'), attempt=1)\n"
+        "    task_store.set('k', 1)\n"
+        "    store.instances.finish(task_store.scope, 1, 'success')\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('milepost.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.removeprefix("milepost.") for name in done.stdout.split()}
+    assert {name for name in loaded if name.startswith("calls.")} == {"calls.attempts", "calls.base", "calls.entries"}
+    operations = {name.rpartition(".")[2] for name in loaded if name.startswith("metastore.operations.")}
+    assert operations == {"assets", "base", "entries", "lifecycle", "staging"}
+    others = {"asset_records", "assets", "collection", "public", "registry", "reports", "run_records", "runs", "tokens"}
+    assert loaded & others == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,13 @@ import pytest
 
 import milepost
 from milepost import DamagedStoreError, ManualClock, SchemaOutdatedError, SchemaTooNewError, TaskScope, connect
+from milepost.metastore import operations
 from milepost.metastore.engines import sqlite_schema
 from milepost.metastore.engines.sqlite import STATEMENTS
 from milepost.metastore.migrations import Migration, migrations
 from milepost.metastore.operations import OPERATIONS
 from milepost.metastore.statements import Statements
+from milepost.remote.incoming import CALLS
 
 SOURCE = Path(milepost.__file__).parent
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "schema"
@@ -65,11 +68,13 @@ def test_every_statement_is_used() -> None:
 
 
 def test_every_call_has_an_operation() -> None:
-    """Every class of call is run by exactly one operation, which its module exports."""
-    from milepost import calls
-
-    classes = {thing for thing in vars(calls).values() if isinstance(thing, type) and issubclass(thing, calls.Call)}
-    assert OPERATIONS.keys() == classes - {calls.Call}
+    """Every class of call is run by one operation, which its module exports, and no operation is of a class that is gone."""
+    plans = {name: OPERATIONS[cls] for name, cls in CALLS.items()}
+    exported = [plan.operation.__name__ in sys.modules[plan.operation.__module__].__all__ for plan in plans.values()]
+    assert all(exported)
+    assert sorted(operations._READS.keys() | operations._WRITES.keys()) == sorted(CALLS)
+    assert operations._READS.keys() & operations._WRITES.keys() == set()
+    assert [name for name, plan in plans.items() if plan.direct is not None] == sorted(operations._DIRECT)
 
 
 @pytest.fixture(scope="module")

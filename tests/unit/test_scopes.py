@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from milepost import Asset, AssetAlias, AssetRef, AssetScope, InvalidKeyError, TaskScope, UnsupportedTypeError
-from milepost.assets import asset_scope, is_alias
+from milepost.references import asset_scope, is_alias
 from milepost.scopes import check_key, prefix_end, run_hash
 
 GOOD = [

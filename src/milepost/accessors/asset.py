@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost import calls
 from milepost.accessors.base import Accessor
-from milepost.asset_records import PastEntry
 from milepost.calls import new_version, stored_value
 from milepost.clock import from_micros
 from milepost.entry import DamagedValue, Writer
@@ -16,6 +15,9 @@ from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTyp
 from milepost.ordering import Order, check_order, is_further
 from milepost.scopes import check_key
 from milepost.values import JSONValue
+
+if TYPE_CHECKING:
+    from milepost.asset_records import PastEntry
 
 __all__ = ["AssetStoreAccessor"]
 
@@ -210,6 +212,8 @@ def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
 
     Neighbours share times and writers (who replaced one value wrote the next), so each is decoded once.
     """
+    from milepost.asset_records import PastEntry
+
     times: dict[Any, datetime] = {}
     writers: dict[Any, Writer] = {}
     time_of, writer_of = times.get, writers.get
@@ -238,6 +242,8 @@ def _past(key: str, rows: list[calls.Past]) -> list[PastEntry]:
 
 def _damaged(key: str, row: calls.Past) -> PastEntry:
     """Return what can be read of an earlier value, marked with what cannot."""
+    from milepost.asset_records import PastEntry
+
     reason = ""
     try:
         stored_value(key, row.value, row.encoding)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from milepost import calls
 from milepost.accessors.asset import AssetStoreAccessor
-from milepost.assets import Asset, asset_scope, is_alias, unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError, UnsupportedTypeError
+from milepost.references import asset_scope, is_alias, unknown_asset
 from milepost.scopes import AssetScope
+
+if TYPE_CHECKING:
+    from milepost.assets import Asset
 
 __all__ = ["AssetStoreAccessors"]
 
@@ -115,6 +118,8 @@ class AssetStoreAccessors:
         return len(self._names)
 
     def __iter__(self) -> Iterator[Asset]:
+        from milepost.assets import Asset
+
         return iter([Asset(name, uri) for name, uri in self._names.values()])
 
     def _only(self, method: str) -> AssetStoreAccessor:

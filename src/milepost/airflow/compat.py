@@ -14,9 +14,8 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from milepost.airflow.configuration import configured
 
@@ -47,8 +46,7 @@ _log = logging.getLogger("milepost.airflow")
 _INCARNATION: Final = re.compile(r"[0-9]+|[0-9T:.+-]+/[0-9T:.+-]+")
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(NamedTuple):
     """What Airflow says of the attempt that is about to run.
 
     Args:

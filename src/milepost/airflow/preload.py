@@ -17,6 +17,15 @@ _ENGINES = {
     "http": "milepost.remote.client",
     "https": "milepost.remote.client",
 }
+_USED = (
+    "airflow.wrapping",
+    "airflow.opening",
+    "calls.lists",
+    "calls.changes",
+    "metastore.operations.lifecycle",
+    "metastore.operations.entries",
+)
+"""What most tasks use; the rest is loaded where it is needed."""
 _log = logging.getLogger("milepost.airflow")
 
 
@@ -34,8 +43,8 @@ class _Preload:
 
         try:
             scheme = (configuration.plainly_configured(configuration.OURS, "url") or "sqlite").partition(":")[0]
-            for name in ("wrapping", "opening"):
-                importlib.import_module(f"milepost.airflow.{name}")
+            for name in _USED:
+                importlib.import_module(f"milepost.{name}")
             # The look for a file of settings loads what knows the user's folders.
             importlib.import_module("milepost.config.sources").config_file(os.environ)
             importlib.import_module(_ENGINES.get(scheme, "milepost.metastore.sql"))

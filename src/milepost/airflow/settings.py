@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.airflow import configuration
 from milepost.config import OPTIONS, Option, mask_url
@@ -32,8 +31,7 @@ PLUGIN_OPTIONS: dict[str, Option] = {
 }
 
 
-@dataclass(frozen=True)
-class AirflowSettings:
+class AirflowSettings(NamedTuple):
     """The settings in force.
 
     Args:
@@ -48,8 +46,8 @@ class AirflowSettings:
     """
 
     arguments: dict[str, Any]
-    secret: str | None = field(repr=False)
-    served_url: str | None = field(repr=False)
+    secret: str | None
+    served_url: str | None
     open_timeout: int
     keep_test_state: bool
     sync_interval: int

@@ -11,8 +11,8 @@ from milepost.airflow import compat
 from milepost.airflow.records import DagState, Records, Reference, reading
 from milepost.asset_records import AssetChanges, AssetRecord, Direction
 from milepost.calls import InstancePage, RunPage
-from milepost.entry import RunRecord
 from milepost.errors import ConflictError, InvalidValueError, RunNotFoundError, StaleAttemptError
+from milepost.run_records import RunRecord
 from milepost.scopes import AssetScope
 from milepost.store import Store
 

@@ -7,9 +7,9 @@ from typing import Any, NoReturn, TypeVar
 
 from milepost.abc import Metastore
 from milepost.accessors import AssetStoreAccessor, AssetStoreAccessors, TaskStoreAccessor
-from milepost.assets import asset_scope, is_alias
 from milepost.calls import Call, Handle
 from milepost.errors import MilepostError
+from milepost.references import asset_scope, is_alias
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = ["Watched", "unreachable_stores"]

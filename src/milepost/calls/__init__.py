@@ -7,93 +7,63 @@ fulfils and that the contract suite checks.
 Entries travel as text with an encoding number beside it (0: plain JSON). All calls on entries take a `Handle`.
 "Absent" includes expired.
 
-Calls are not compared, so they have no ``__eq__``: made at every start, thirty of them take time.
+Calls are not compared, so they have no ``__eq__``: made at every start, those of a task take time.
 """
 
 from __future__ import annotations
 
-from milepost.calls.assets import (
-    Advance,
-    AssetArchives,
-    AssetPage,
-    AssetRows,
-    AttachAsset,
-    CopyAsset,
-    DeclareAssets,
-    FindAsset,
-    Held,
-    HeldKeys,
-    History,
-    ListAssets,
-    Past,
-    RestoreAsset,
-    Rollback,
-    SetActive,
-    Stage,
-    Sweep,
-    Swept,
-)
-from milepost.calls.base import (
-    PLAIN,
-    Call,
-    Check,
-    Handle,
-    Item,
-    Now,
-    Stored,
-    new_version,
-    stored_value,
-)
-from milepost.calls.editing import DeleteIf, Edit, EntryPage, InstancePage, Page, PageRow, RunPage, RunRow
-from milepost.calls.entries import (
-    Clear,
-    Count,
-    Delete,
-    Get,
-    GetMany,
-    Increment,
-    Items,
-    Keys,
-    PastRun,
-    Put,
-    PutDefault,
-    PutIf,
-    Read,
-    Touch,
-)
-from milepost.calls.events import EVENT_RUN_PREFIX, PendingRuns, RecordedEvent, RecordEvent, RunKey
-from milepost.calls.lifecycle import (
-    Archives,
-    BeginRun,
-    Cleared,
-    ClearInstances,
-    DeleteRun,
-    Expand,
-    Expanded,
-    Finish,
-    GetResults,
-    HoldRun,
-    ListInstances,
-    ListOutcomes,
-    ListRuns,
-    Open,
-    Opened,
-    PutResult,
-    Restore,
-)
-from milepost.calls.submissions import Intend, KeepJob, ReadIntent
-from milepost.calls.tokens import CreateToken, FindToken, ListTokens, NoteToken, RevokeToken
-from milepost.calls.upkeep import (
-    LOGS,
-    Collect,
-    CollectBackend,
-    Due,
-    ExportRows,
-    Holdings,
-    ImportRows,
-    Stats,
-    TakeLease,
-)
+from typing import TYPE_CHECKING
+
+from milepost.calls.attempts import Finish, Open, Opened
+from milepost.calls.base import PLAIN, Call, Check, Handle, Item, Now, Stored, new_version, stored_value
+from milepost.calls.entries import Delete, Get, Put, Read
+from milepost.later import names_at_first_use
+
+if TYPE_CHECKING:
+    from milepost.calls.assets import (
+        Advance,
+        AssetArchives,
+        AssetPage,
+        AssetRows,
+        AttachAsset,
+        CopyAsset,
+        DeclareAssets,
+        FindAsset,
+        Held,
+        HeldKeys,
+        History,
+        ListAssets,
+        Past,
+        RestoreAsset,
+        Rollback,
+        SetActive,
+        Stage,
+        Sweep,
+        Swept,
+    )
+    from milepost.calls.changes import Clear, Increment, PutDefault, PutIf, Touch
+    from milepost.calls.editing import DeleteIf, Edit, EntryPage, InstancePage, Page, PageRow, RunPage, RunRow
+    from milepost.calls.events import EVENT_RUN_PREFIX, PendingRuns, RecordedEvent, RecordEvent, RunKey
+    from milepost.calls.lifecycle import (
+        Archives,
+        BeginRun,
+        Cleared,
+        ClearInstances,
+        DeleteRun,
+        Expand,
+        Expanded,
+        GetResults,
+        HoldRun,
+        ListInstances,
+        ListOutcomes,
+        ListRuns,
+        PutResult,
+        Restore,
+    )
+    from milepost.calls.lists import Count, GetMany, Items, Keys, PastRun
+    from milepost.calls.submissions import Intend, KeepJob, ReadIntent
+    from milepost.calls.tokens import CreateToken, FindToken, ListTokens, NoteToken, RevokeToken
+    from milepost.calls.upkeep import LOGS, Collect, CollectBackend, Due, ExportRows, Holdings, ImportRows, Stats, TakeLease
 
 __all__ = [
     "EVENT_RUN_PREFIX",
@@ -186,3 +156,8 @@ __all__ = [
     "new_version",
     "stored_value",
 ]
+
+if not TYPE_CHECKING:  # what most tasks do without: seventy classes take time at every start
+    __getattr__ = names_at_first_use(
+        __name__, ("lists", "changes", "assets", "submissions", "lifecycle", "editing", "events", "upkeep", "tokens")
+    )

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from milepost.asset_records import AssetChanges, AssetRecord
 from milepost.calls.base import Call, Handle, Item
-from milepost.entry import Archive
 from milepost.ordering import Order
+from milepost.run_records import Archive
 from milepost.scopes import AssetScope
 
 __all__ = [

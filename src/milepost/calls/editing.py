@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from milepost.calls.base import Call, Handle, Item, Stored
-from milepost.entry import InstanceRecord, RunRecord
 from milepost.retention import Retention
+from milepost.run_records import InstanceRecord, RunRecord
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = ["DeleteIf", "Edit", "EntryPage", "InstancePage", "Page", "PageRow", "RunPage", "RunRow"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from milepost.calls.base import Call, Stored
+from milepost.calls.changes import Increment, PutIf
 from milepost.calls.editing import Edit
-from milepost.calls.entries import Increment, PutIf, Read
+from milepost.calls.entries import Read
 from milepost.values import decode
 
 __all__ = ["proof_of", "recognised"]

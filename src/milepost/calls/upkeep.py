@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from milepost.calls.base import Call
-from milepost.entry import DueKey, StoreStats
+from milepost.reports import DueKey, StoreStats
 
 __all__ = [
     "LOGS",

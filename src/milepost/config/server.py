@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.config.settings import Option, as_number, as_text
 from milepost.errors import ConfigurationError
@@ -54,8 +53,7 @@ SERVER_OPTIONS: dict[str, Option] = {
 }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ServerSettings:
+class ServerSettings(NamedTuple):
     """The settings of a server. Fields are the options of ``[server]``.
 
     .. versionadded:: 0.1
@@ -73,7 +71,7 @@ class ServerSettings:
     shutdown_seconds: int
 
     def __repr__(self) -> str:
-        shown = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = self._asdict()
         shown["secret"] = None if self.secret is None else "***"
         return f"ServerSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 

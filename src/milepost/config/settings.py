@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from milepost.config.urls import mask_url
 from milepost.errors import ConfigurationError
@@ -93,8 +93,7 @@ def _url(raw: Any) -> str:
     return url
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option.
 
     Args:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 from milepost import calls
 from milepost.abc import Metastore, Policy
 from milepost.calls import Call
-from milepost.calls.outcome import proof_of, recognised
 from milepost.errors import MilepostError, OutcomeUnknownError
 from milepost.metastore.engines.network import NetworkEngine
-from milepost.metastore.operations import DIRECT, OPERATIONS, Environment
+from milepost.metastore.operations import OPERATIONS, Environment
 
 if TYPE_CHECKING:
     from milepost.metastore.merging import Merger
@@ -44,16 +43,18 @@ class NetworkMetastore(Metastore):
     def call(self, call: Call[R], /) -> R:
         """Run a call; see `Metastore.call`."""
         environment = self._environment
-        if self._direct and (direct := DIRECT.get(type(call))) is not None:
+        operation, write, direct = OPERATIONS[type(call)]
+        if self._direct and direct is not None:
             done = self.engine.run(lambda: direct(call, environment), write=False, repeatable=True, direct=True)
             if done is not None:
                 return done[0]  # type: ignore[no-any-return]
-        operation, write = OPERATIONS[type(call)]
         try:
             return self.engine.run(  # type: ignore[no-any-return]
                 lambda: operation(call, environment), write=write, repeatable=call.repeatable
             )
         except OutcomeUnknownError as unknown:
+            from milepost.calls.outcome import proof_of, recognised  # rarely needed
+
             try:
                 known = recognised(call, self.call(check) if (check := proof_of(call)) else None)
             except MilepostError as error:  # that the row cannot be read now says nothing about the write
@@ -74,14 +75,16 @@ class NetworkMetastore(Metastore):
 
     async def _acall(self, call: Call[R]) -> R:
         environment = self._environment
-        if self._direct and (direct := DIRECT.get(type(call))) is not None:
+        operation, write, direct = OPERATIONS[type(call)]
+        if self._direct and direct is not None:
             done = await self.engine.arun(lambda: direct(call, environment), write=False, repeatable=True, direct=True)
             if done is not None:
                 return done[0]  # type: ignore[no-any-return]
-        operation, write = OPERATIONS[type(call)]
         try:
             return await self.engine.arun(lambda: operation(call, environment), write=write, repeatable=call.repeatable)
         except OutcomeUnknownError as unknown:
+            from milepost.calls.outcome import proof_of, recognised  # rarely needed
+
             try:
                 known = recognised(call, await self._acall(check) if (check := proof_of(call)) else None)
             except MilepostError as error:

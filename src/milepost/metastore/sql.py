@@ -14,7 +14,6 @@ from milepost.clock import Clock
 from milepost.metastore.engines import sqlite_schema as schema
 from milepost.metastore.engines.sqlite import STATEMENTS, SqliteEngine
 from milepost.metastore.operations import OPERATIONS, Environment
-from milepost.metastore.operations.asset_values import advance_directly
 from milepost.scopes import TaskScope
 
 __all__ = ["SqliteMetastore"]
@@ -72,12 +71,11 @@ class SqliteMetastore(Metastore):
                     return found  # type: ignore[return-value]
             elif type(call) is calls.Put and len(call.items) == 1 and self._put(call):
                 return None  # type: ignore[return-value]
-            elif type(call) is calls.Advance:
-                advance = call
-                kept = self.engine.run(lambda: advance_directly(advance, self._environment), write=False)
-                if kept is not None:
-                    return kept[0]  # type: ignore[return-value]
-        operation, write = OPERATIONS[type(call)]
+        operation, write, direct = OPERATIONS[type(call)]
+        if self._direct and direct is not None and type(call) is not calls.Put:
+            done = self.engine.run(lambda: direct(call, self._environment), write=False)
+            if done is not None:
+                return done[0]  # type: ignore[no-any-return]
         return self.engine.run(lambda: operation(call, self._environment), write=write)  # type: ignore[no-any-return]
 
     def _get(self, handle: calls.Handle, key: str) -> tuple[Any, Any] | None:

@@ -15,27 +15,13 @@ from milepost.errors import InvalidValueError, ValueTooLargeError
 from milepost.retention import NEVER
 from milepost.scopes import MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, AssetScope, check_key, check_text
 from milepost.token_records import ROLES
-from milepost.values import encode, loads_strict
 
-__all__ = ["CHECKS", "check_call", "check_json"]
+__all__ = ["CHECKS", "check_call"]
 
 _YEAR_SECONDS: Final = 86_400 * 366
 _MOST: Final = 2**31 - 1
 
 Check = Callable[[Any], Any]
-
-
-def check_json(text: str, limit: int) -> str:
-    """Return JSON text in the one form that rows hold.
-
-    Args:
-        text: JSON text of a value.
-        limit: The most bytes that it may have; 0: no limit.
-
-    Raises:
-        ValueError: It is no JSON, or a value that cannot be stored.
-    """
-    return encode(loads_strict(text), limit)
 
 
 _OF_TASKS: Final = (calls.Intend, calls.KeepJob, calls.ReadIntent, calls.PastRun, calls.Touch)

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from milepost.abc import Metastore
 from milepost.calls import Call
-from milepost.calls.outcome import proof_of, recognised
 from milepost.clock import Clock
 from milepost.errors import (
     AuthenticationError,
@@ -92,6 +91,8 @@ class HttpMetastore(Metastore):
         try:
             raw, note = self._ask(_CALL, wire.dumps(wire.dump_call(call)), repeatable=call.repeatable)
         except OutcomeUnknownError as unknown:
+            from milepost.calls.outcome import proof_of, recognised  # rarely needed
+
             try:
                 known = recognised(call, self.call(proof)) if (proof := proof_of(call)) else None
             except MilepostError as error:  # that the row cannot be read now says nothing about the write

@@ -8,7 +8,6 @@ missing field or a text that breaks a rule is an `InvalidValueError` that names 
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import math
 import types
@@ -18,25 +17,28 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from milepost import calls
 from milepost.calls import PLAIN, Call, Handle, Item
 from milepost.clock import MAX_MICROS, MIN_MICROS
 from milepost.errors import InvalidKeyError, InvalidValueError
-from milepost.remote.checks import CHECKS, check_json
 from milepost.scopes import AssetScope, TaskScope
-from milepost.values import loads_strict
+from milepost.values import check_json
 
-__all__ = ["CALLS", "NOTE_HEADER", "TOKEN_HEADER", "Reader", "answer_reader", "dump_answer", "dump_call", "dumps", "name_of"]
+__all__ = [
+    "NOTE_HEADER",
+    "TOKEN_HEADER",
+    "Check",
+    "Load",
+    "Types",
+    "answer_reader",
+    "dump_answer",
+    "dump_call",
+    "dumps",
+    "name_of",
+]
 
 Load = Callable[[Any, str], Any]
 Dump = Callable[[Any], Any]
-
-CALLS: Final[dict[str, type[Call[Any]]]] = {
-    name: thing
-    for name in calls.__all__
-    if isinstance(thing := getattr(calls, name), type) and issubclass(thing, Call) and thing is not Call
-}
-"""Every call by its name."""
+Check = Callable[[Any], Any]
 
 TOKEN_HEADER: Final = "milepost-token"  # noqa: S105  (a name)
 """The header of an answer that brings the token of an attempt that has opened."""
@@ -179,10 +181,12 @@ class Types:
 
     Args:
         limit: The most bytes of a value; 0: no limit. `None`: what comes in is an answer, which a server has checked.
+        checks: The rules for fields by name, where there is a limit.
     """
 
-    def __init__(self, limit: int | None) -> None:
+    def __init__(self, limit: int | None, checks: Mapping[str, Check] | None = None) -> None:
         self.limit = limit
+        self._checks = checks or {}
         self._made: dict[Any, Codec] = {}
 
     def of(self, hint: Any) -> Codec:
@@ -283,14 +287,14 @@ class Types:
         hints = (str, bool, int | None, int | None, int | None, int | None, bool)
         rest = self._tuple(hints)
 
-        checked = self.limit is not None
+        check = self._checks.get("writer")
 
         def load(raw: Any, place: str) -> Handle:
             if type(raw) is not list or len(raw) != 8:
                 raise _bad(place, "a handle: a list of 8", raw)
             writer, logged, instance_id, fence, attempt, owner_id, fixed = rest.load(raw[1:], place)
-            if checked:
-                writer = CHECKS["writer"](writer)
+            if check is not None:
+                writer = check(writer)
             return Handle(
                 scope.load(raw[0], f"{place}.scope"),
                 writer,
@@ -325,8 +329,7 @@ class Types:
     def _record(self, cls: type, settle: Callable[[Any], Any] | None = None) -> Codec:
         hints = get_type_hints(cls)
         names = cls._fields if hasattr(cls, "_fields") else tuple(field.name for field in fields(cls))
-        checked = self.limit is not None
-        parts = [(name, self.of(hints[name]), CHECKS.get(name) if checked else None) for name in names]
+        parts = [(name, self.of(hints[name]), self._checks.get(name)) for name in names]
         dumps_ = [(name, codec.dump) for name, codec, _ in parts]
 
         def load(raw: Any, place: str) -> Any:
@@ -355,49 +358,6 @@ def _literal(options: tuple[Any, ...]) -> Codec:
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _loads_of(limit: int) -> dict[str, Load]:
-    made = Types(limit)
-    return {name: made.of(cls).load for name, cls in CALLS.items()}
-
-
-class Reader:
-    """Reads calls that come in at a server.
-
-    Args:
-        limit: The most bytes of a value; 0: no limit.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._loads = _loads_of(limit)
-
-    def call(self, raw: Any) -> Call[Any]:
-        """Return the call that parsed JSON stands for.
-
-        Raises:
-            ValueError: It is none; the message names the place.
-            TypeError: A part has the wrong type.
-        """
-        if type(raw) is not list or not raw or type(raw[0]) is not str:
-            raise InvalidValueError('a call is a list of its name and its fields, as in ["Now"]')
-        load = self._loads.get(raw[0])
-        if load is None:
-            raise InvalidValueError(f"there is no call {raw[0][:60]!r}; known: {', '.join(CALLS)}")
-        return load(raw[1:], raw[0])  # type: ignore[no-any-return]
-
-    def body(self, data: bytes) -> tuple[list[Call[Any]], bool]:
-        """Return the calls of a request, and whether it is a batch.
-
-        Raises:
-            ValueError: It holds none; the message says why.
-            TypeError: A part has the wrong type.
-        """
-        raw = loads_strict(data)
-        if type(raw) is list and raw and type(raw[0]) is list:
-            return [self.call(one) for one in raw], True
-        return [self.call(raw)], False
 
 
 _answers = Types(None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from milepost.assets import is_alias
 from milepost.errors import InvalidValueError, UnsupportedTypeError
+from milepost.references import is_alias
 from milepost.runner.errors import DagLoadError
 from milepost.scopes import activate_command, copy_command
 

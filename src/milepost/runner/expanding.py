@@ -17,7 +17,7 @@ from milepost.sdk.references import Reference, RunView, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from milepost.entry import RunRecord
+    from milepost.run_records import RunRecord
     from milepost.runner.plan import Plan
     from milepost.sdk.expansion import Expansion
     from milepost.sdk.node import Task

@@ -14,7 +14,7 @@ from milepost.errors import StoreUnreachableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from milepost.entry import RunRecord
+    from milepost.run_records import RunRecord
     from milepost.store import Store
 
 __all__ = ["HOLD_SECONDS", "Hold", "own_name", "surely_dead"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.live import Live
 
-    from milepost.entry import InstanceRecord
+    from milepost.run_records import InstanceRecord
     from milepost.runner.plan import Start
 
 __all__ = ["Display", "LiveDisplay", "Row", "label", "make_display", "row_of", "seconds_of"]

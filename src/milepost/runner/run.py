@@ -21,7 +21,7 @@ from milepost.values import encode, loads_strict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from milepost.entry import RunRecord
+    from milepost.run_records import RunRecord
     from milepost.runner.progress import Display
     from milepost.runner.runner import Runner
     from milepost.sdk.dag import DAG

@@ -28,7 +28,7 @@ from milepost.sdk.node import sources_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from milepost.entry import InstanceRecord, RunRecord
+    from milepost.run_records import InstanceRecord, RunRecord
     from milepost.runner.holder import Hold
     from milepost.sdk.dag import DAG
     from milepost.store import Store

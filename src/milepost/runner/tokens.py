@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from milepost.assets import asset_scope, is_alias
+from milepost.references import asset_scope, is_alias
 from milepost.scopes import TaskScope
 from milepost.sdk.node import sources_of
 
 if TYPE_CHECKING:
-    from milepost.entry import RunRecord
+    from milepost.run_records import RunRecord
     from milepost.runner.plan import Start
     from milepost.sdk.node import Task
     from milepost.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from milepost.assets import asset_scope, is_alias
+from milepost.references import asset_scope, is_alias
 from milepost.sdk.errors import DagDefinitionError
 from milepost.sdk.rules import TriggerRule
 

@@ -15,8 +15,9 @@ from starlette.responses import JSONResponse, Response
 from milepost import calls
 from milepost.errors import AuthenticationError, ForbiddenError, InvalidValueError, MilepostError, NotFoundError
 from milepost.remote.checks import check_call
+from milepost.remote.incoming import Reader
 from milepost.remote.problems import problem_of, status_of
-from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, Reader, dump_answer, dumps, name_of
+from milepost.remote.wire import NOTE_HEADER, TOKEN_HEADER, dump_answer, dumps, name_of
 from milepost.server import access
 from milepost.server.auth import MAX_TOKEN, Claims, Launcher, WorkerAuth, bearer, claims_of
 from milepost.server.logs import OUTAGES

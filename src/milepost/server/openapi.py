@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from milepost import __version__, errors
-from milepost.remote.wire import CALLS
+from milepost.remote.incoming import CALLS
 
 __all__ = ["document"]
 

@@ -22,9 +22,9 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 from milepost import calls
 from milepost.abc import Metastore
-from milepost.entry import DamagedRow, TransferReport
 from milepost.errors import BackendUnsupportedError, ConflictError, InvalidValueError, UnsupportedTypeError
 from milepost.metastore.migrations import migrations
+from milepost.reports import DamagedRow, TransferReport
 from milepost.transfer.rows import FIELDS, OWNER_DAMAGED, Book, Events, malformed, name_of
 
 __all__ = ["FORMAT", "export", "import_", "in_thread", "pages"]

@@ -19,7 +19,8 @@ from milepost import (
     connect,
 )
 from milepost.calls import Handle
-from milepost.remote.wire import CALLS, dump_call
+from milepost.remote.incoming import CALLS
+from milepost.remote.wire import dump_call
 from milepost.server import access
 from tests.integration.server.conftest import Ask, Worker
 

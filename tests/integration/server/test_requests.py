@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from milepost import Asset, AssetScope, DamagedEntryError, Store, TaskScope, calls, connect, errors
 from milepost.calls import Handle, Item
 from milepost.errors import InvalidKeyError, InvalidValueError, UnsupportedTypeError
+from milepost.remote.incoming import CALLS, Reader
 from milepost.remote.problems import error_of, problem_of, status_of
-from milepost.remote.wire import CALLS, Reader, dump_call, dumps
+from milepost.remote.wire import dump_call, dumps
 from milepost.server import heads
 from milepost.server.logs import OUTAGES
 from tests.integration.server.conftest import Ask

@@ -144,7 +144,9 @@ def test_all_dialects_have_the_same_statements() -> None:
     """Every statement is there in each dialect, with the same parameters, the same answer and the same part to repeat."""
     placeholder: Callable[[int, str], str] = lambda position, _: f"?{position}"  # noqa: E731
     shapes = {
-        dialect: {name: (one.parameters, one.answer, bool(one.many)) for name, one in Statements(dialect, placeholder).items()}
+        dialect: {
+            name: (one.parameters, one.answer, bool(one.many)) for name, one in Statements(dialect, placeholder).items()
+        }
         for dialect in ("sqlite", *DIALECTS)
     }
     del shapes["sqlite"]["collect_entry"]  # SQLite alone collects row by row, by primary key

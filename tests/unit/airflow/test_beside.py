@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -199,7 +199,7 @@ def test_other_looks_are_told_in_the_log_once(world: World, caplog: pytest.LogCa
     assert world.asset.get(KEY, 0) == 0
     with pytest.raises(JobConflictError):
         operator.get(KEY)
-    world.settings = replace(world.settings, durable_operators=False)
+    world.settings = world.settings._replace(durable_operators=False)
     assert operator.get(KEY, 0) == 0
     told = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert [one.action for one in told] == ["airflow_native_empty"] * 5  # type: ignore[attr-defined]

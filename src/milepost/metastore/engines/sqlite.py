@@ -50,6 +50,7 @@ def _prepared(name: str) -> tuple[Statement, Arrange | None, Arrange | None]:
     statement = STATEMENTS[name]
     return statement, _arrange(statement.used), _arrange(statement.many_used)
 
+
 _ASYNC_THREADS = 4
 _FORK_SECONDS = 5.0
 

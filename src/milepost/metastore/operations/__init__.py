@@ -4,109 +4,132 @@ An operation is a generator: it yields the name and the parameters of a statemen
 `milepost.metastore.statements`). What it returns is the answer of the call. Engines
 run it, blocking or not, in one transaction.
 
-``OPERATIONS`` names, for each class of call, the generator function and whether it writes.
+``OPERATIONS`` has, for each class of call, the generator function and whether it writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from milepost import calls
-from milepost.metastore.operations import (
-    asset_values,
-    assets,
-    collect,
-    editing,
-    entries,
-    events,
-    instances,
-    lifecycle,
-    registry,
-    runs,
-    staging,
-    submissions,
-    tokens,
-    transfer,
-)
 from milepost.metastore.operations.base import Environment, Operation
 
-__all__ = ["DIRECT", "OPERATIONS", "Environment", "Operation"]
+if TYPE_CHECKING:
+    from milepost.calls import Call
 
-DIRECT: dict[type[calls.Call[Any]], Callable[[Any, Environment], Operation[tuple[Any] | None]]] = {
-    calls.Put: entries.put_directly,
-    calls.Advance: asset_values.advance_directly,
-}
-"""A way with one statement and without a transaction for some calls. It returns the answer in a tuple, or `None`: the call
-is not plain, so that the operation has to run."""
+__all__ = ["OPERATIONS", "Environment", "Operation", "Plan"]
 
-OPERATIONS: dict[type[calls.Call[Any]], tuple[Callable[[Any, Environment], Operation[Any]], bool]] = {
-    calls.Now: (entries.now, False),
-    calls.Check: (entries.check, True),
-    calls.Get: (entries.get, False),
-    calls.Read: (entries.read, False),
-    calls.GetMany: (entries.get_many, False),
-    calls.Keys: (entries.keys, False),
-    calls.Items: (entries.items, False),
-    calls.Count: (entries.count, False),
-    calls.PastRun: (instances.past_run, False),
-    calls.Put: (entries.put, True),
-    calls.PutDefault: (entries.put_default, True),
-    calls.PutIf: (entries.put_if, True),
-    calls.Increment: (entries.increment, True),
-    calls.Touch: (entries.touch, True),
-    calls.Delete: (entries.delete, True),
-    calls.Clear: (entries.clear, True),
-    calls.EntryPage: (editing.entry_page, False),
-    calls.Edit: (editing.edit, True),
-    calls.DeleteIf: (editing.delete_if, True),
-    calls.RunPage: (editing.run_page, False),
-    calls.InstancePage: (editing.instance_page, False),
-    calls.ReadIntent: (submissions.read, False),
-    calls.Intend: (submissions.intend, True),
-    calls.KeepJob: (submissions.keep, True),
-    calls.FindAsset: (assets.find, True),
-    calls.ListAssets: (registry.list_all, False),
-    calls.AssetPage: (registry.page, False),
-    calls.HeldKeys: (registry.held, False),
-    calls.DeclareAssets: (registry.declare, True),
-    calls.SetActive: (registry.set_active, True),
-    calls.AttachAsset: (registry.attach, True),
-    calls.Sweep: (registry.sweep, True),
-    calls.Advance: (asset_values.advance, True),
-    calls.History: (asset_values.history, False),
-    calls.Rollback: (asset_values.rollback, True),
-    calls.CopyAsset: (asset_values.copy, True),
-    calls.AssetArchives: (asset_values.archives, False),
-    calls.RestoreAsset: (asset_values.restore, True),
-    calls.Stage: (staging.stage, True),
-    calls.Open: (lifecycle.open_attempt, True),
-    calls.Finish: (lifecycle.finish, True),
-    calls.Expand: (lifecycle.expand, True),
-    calls.ClearInstances: (lifecycle.clear, True),
-    calls.Archives: (instances.archives, False),
-    calls.Restore: (lifecycle.restore, True),
-    calls.DeleteRun: (lifecycle.delete_run, True),
-    calls.ListInstances: (instances.list_all, False),
-    calls.BeginRun: (runs.begin, True),
-    calls.HoldRun: (runs.hold, True),
-    calls.ListRuns: (runs.list_all, False),
-    calls.ListOutcomes: (runs.outcomes, False),
-    calls.PutResult: (runs.put_result, True),
-    calls.GetResults: (runs.get_results, False),
-    calls.RecordEvent: (events.record, True),
-    calls.PendingRuns: (events.pending, False),
-    calls.TakeLease: (collect.lease, True),
-    calls.Collect: (collect.batch, True),
-    calls.Due: (collect.due, False),
-    calls.CollectBackend: (collect.backend, False),
-    calls.Stats: (collect.stats, False),
-    calls.Holdings: (transfer.holdings, False),
-    calls.CreateToken: (tokens.create, True),
-    calls.FindToken: (tokens.find, False),
-    calls.ListTokens: (tokens.list_all, False),
-    calls.RevokeToken: (tokens.revoke, True),
-    calls.NoteToken: (tokens.note, True),
-    calls.ExportRows: (transfer.page, False),
-    calls.ImportRows: (transfer.fill, True),
+_READS = {
+    "Now": "entries.now",
+    "Get": "entries.get",
+    "Read": "entries.read",
+    "GetMany": "entries.get_many",
+    "Keys": "entries.keys",
+    "Items": "entries.items",
+    "Count": "entries.count",
+    "PastRun": "instances.past_run",
+    "EntryPage": "editing.entry_page",
+    "RunPage": "editing.run_page",
+    "InstancePage": "editing.instance_page",
+    "ReadIntent": "submissions.read",
+    "ListAssets": "registry.list_all",
+    "AssetPage": "registry.page",
+    "HeldKeys": "registry.held",
+    "History": "asset_values.history",
+    "AssetArchives": "asset_values.archives",
+    "Archives": "instances.archives",
+    "ListInstances": "instances.list_all",
+    "ListRuns": "runs.list_all",
+    "ListOutcomes": "runs.outcomes",
+    "GetResults": "runs.get_results",
+    "PendingRuns": "events.pending",
+    "Due": "collect.due",
+    "CollectBackend": "collect.backend",
+    "Stats": "collect.stats",
+    "Holdings": "transfer.holdings",
+    "FindToken": "tokens.find",
+    "ListTokens": "tokens.list_all",
+    "ExportRows": "transfer.page",
 }
+"""By the name of a call, the module here and the function of its operation."""
+
+_WRITES = {
+    "Check": "entries.check",
+    "Put": "entries.put",
+    "PutDefault": "entries.put_default",
+    "PutIf": "entries.put_if",
+    "Increment": "entries.increment",
+    "Touch": "entries.touch",
+    "Delete": "entries.delete",
+    "Clear": "entries.clear",
+    "Edit": "editing.edit",
+    "DeleteIf": "editing.delete_if",
+    "Intend": "submissions.intend",
+    "KeepJob": "submissions.keep",
+    "FindAsset": "assets.find",
+    "DeclareAssets": "registry.declare",
+    "SetActive": "registry.set_active",
+    "AttachAsset": "registry.attach",
+    "Sweep": "registry.sweep",
+    "Advance": "asset_values.advance",
+    "Rollback": "asset_values.rollback",
+    "CopyAsset": "asset_values.copy",
+    "RestoreAsset": "asset_values.restore",
+    "Stage": "staging.stage",
+    "Open": "lifecycle.open_attempt",
+    "Finish": "lifecycle.finish",
+    "Expand": "lifecycle.expand",
+    "ClearInstances": "lifecycle.clear",
+    "Restore": "lifecycle.restore",
+    "DeleteRun": "lifecycle.delete_run",
+    "BeginRun": "runs.begin",
+    "HoldRun": "runs.hold",
+    "PutResult": "runs.put_result",
+    "RecordEvent": "events.record",
+    "TakeLease": "collect.lease",
+    "Collect": "collect.batch",
+    "CreateToken": "tokens.create",
+    "RevokeToken": "tokens.revoke",
+    "NoteToken": "tokens.note",
+    "ImportRows": "transfer.fill",
+}
+
+_DIRECT = {
+    "Put": "entries.put_directly",
+    "Advance": "asset_values.advance_directly",
+}
+
+
+class Plan(NamedTuple):
+    """How a call is run.
+
+    Args:
+        operation: Makes its operation.
+        write: Whether that writes.
+        direct: Makes an operation of one statement that needs no transaction, for some calls. It returns the answer in a
+            tuple, or `None`: the call is not plain, so that ``operation`` has to run.
+    """
+
+    operation: Callable[[Any, Environment], Operation[Any]]
+    write: bool
+    direct: Callable[[Any, Environment], Operation[tuple[Any] | None]] | None = None
+
+
+class _Plans(dict["type[Call[Any]]", Plan]):
+    """The plans by class of call. The module of an operation is loaded when a call of that class is first made."""
+
+    def __missing__(self, cls: type[Call[Any]]) -> Plan:
+        name = cls.__name__
+        write = name in _WRITES
+        operation = _function(_WRITES[name] if write else _READS[name])
+        self[cls] = plan = Plan(operation, write, _function(_DIRECT[name]) if name in _DIRECT else None)
+        return plan
+
+
+def _function(place: str) -> Callable[[Any, Environment], Operation[Any]]:
+    module, _, name = place.partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), name)  # type: ignore[no-any-return]
+
+
+OPERATIONS = _Plans()

@@ -7,7 +7,6 @@ from typing import Any
 
 from milepost import calls
 from milepost.calls import Handle, Item, new_version, stored_value
-from milepost.entry import Archive
 from milepost.errors import ArchiveNotFoundError, AssetNotFoundError, ConflictError, DamagedEntryError, NotFoundError
 from milepost.metastore.operations.base import (
     Environment,
@@ -18,20 +17,10 @@ from milepost.metastore.operations.base import (
 )
 from milepost.metastore.operations.entries import write
 from milepost.metastore.operations.records import archive_record
-from milepost.ordering import Order, is_further
+from milepost.metastore.operations.staging import further
+from milepost.run_records import Archive
 
-__all__ = ["advance", "advance_directly", "archives", "copy", "further", "history", "restore", "rollback"]
-
-
-def further(item: Item, text: Any, encoding: Any, order: Order) -> bool:
-    """Tell whether an item's value lies beyond a stored one.
-
-    Raises:
-        DamagedEntryError: One of the two cannot be read.
-        TypeError: The two cannot be compared.
-    """
-    new = stored_value(item.key, item.text, item.encoding)
-    return is_further(new, stored_value(item.key, text, encoding), order, item.key)
+__all__ = ["advance", "advance_directly", "archives", "copy", "history", "restore", "rollback"]
 
 
 def advance_directly(call: calls.Advance, _: Environment) -> Operation[tuple[tuple[Any, Any]] | None]:

@@ -7,12 +7,12 @@ from hashlib import blake2b
 from typing import Any
 
 from milepost import calls
-from milepost.assets import unknown_asset
 from milepost.errors import AssetNotFoundError, InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation, key_text
+from milepost.references import unknown_asset
 from milepost.scopes import AssetScope
 
-__all__ = ["asset_hash", "find", "find_all", "find_one"]
+__all__ = ["alias_hash", "asset_hash", "find", "find_all", "find_one"]
 
 Found = tuple[int, str, str]
 
@@ -20,6 +20,11 @@ Found = tuple[int, str, str]
 def asset_hash(name: str, uri: str) -> bytes:
     """Return the 16 bytes under which an asset is unique."""
     return blake2b(f"asset{len(name)}:{name}{uri}".encode(), digest_size=16).digest()
+
+
+def alias_hash(alias: str) -> bytes:
+    """Return the 16 bytes under which an alias is unique."""
+    return blake2b(f"alias{alias}".encode(), digest_size=16).digest()
 
 
 def find(call: calls.FindAsset, _: Environment) -> Operation[Found]:

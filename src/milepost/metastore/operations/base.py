@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from milepost.abc import Policy
 from milepost.calls import Handle
 from milepost.entry import Writer
-from milepost.errors import AssetNotActiveError, AssetNotFoundError, ForbiddenError, StaleAttemptError
+from milepost.errors import AssetNotActiveError, AssetNotFoundError, ForbiddenError, InstanceNotFoundError, StaleAttemptError
 from milepost.scopes import TaskScope, activate_command, run_hash
 
 __all__ = [
@@ -23,8 +22,10 @@ __all__ = [
     "key_text",
     "new_instance",
     "owner_of",
+    "readable_scope",
     "scope_text",
     "stale",
+    "unknown_instance",
 ]
 
 R = TypeVar("R")
@@ -47,8 +48,7 @@ class Batch(NamedTuple):
     shared: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(NamedTuple):
     """What operations know besides their call."""
 
     policy: Policy
@@ -72,6 +72,20 @@ def key_text(key: Any) -> str:
 def scope_text(scope: TaskScope) -> str:
     """Return a task scope as the text that the change log holds."""
     return json.dumps([scope.dag_id, scope.run_id, scope.task_id, scope.map_index], ensure_ascii=False)
+
+
+def readable_scope(dag_id: Any, run_id: Any, task_id: Any, map_index: Any) -> TaskScope:
+    """Return a task instance; damaged parts of it are replaced by what can be shown."""
+    try:
+        return TaskScope(dag_id, run_id, task_id, map_index)
+    except (ValueError, TypeError):
+        dag, run, task = (ascii(part)[:250] for part in (dag_id, run_id, task_id))
+        return TaskScope(dag, run, task, map_index if type(map_index) is int and 0 <= map_index < 2**31 else -1)
+
+
+def unknown_instance(scope: TaskScope) -> InstanceNotFoundError:
+    """Return the error for an instance that is not recorded."""
+    return InstanceNotFoundError(f"no task instance {scope} is recorded")
 
 
 def owner_of(handle: Handle) -> Operation[int | None]:

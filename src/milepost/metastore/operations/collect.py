@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from milepost import calls
-from milepost.entry import DueKey, StoreStats
 from milepost.errors import InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.records import readable_time
+from milepost.reports import DueKey, StoreStats
 from milepost.scopes import AssetScope, TaskScope
 
 __all__ = ["backend", "batch", "due", "lease", "stats"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 
 from milepost import calls
-from milepost.entry import InstanceRecord
 from milepost.errors import InvalidValueError, NotFoundError, VersionConflictError
-from milepost.metastore.operations.base import Environment, Operation, guard_write
+from milepost.metastore.operations.base import Environment, Operation, guard_write, unknown_instance
 from milepost.metastore.operations.entries import insert, log, write
-from milepost.metastore.operations.instances import unknown
 from milepost.metastore.operations.records import instance_record, run_record
+from milepost.run_records import InstanceRecord
 from milepost.scopes import TaskScope, prefix_end, run_hash
 
 __all__ = ["delete_if", "edit", "entry_page", "instance_page", "run_page"]
@@ -36,7 +35,7 @@ def _owners(call: calls.EntryPage) -> Operation[list[tuple[int, int]]]:
         one = TaskScope(scope.dag_id, scope.run_id, scope.task_id, index)
         found += [(row[0], index) for row in (yield "instance_find", (one.hash,))]
     if not found:
-        raise unknown(scope)
+        raise unknown_instance(scope)
     return found
 
 
@@ -79,7 +78,7 @@ def edit(call: calls.Edit, environment: Environment) -> Operation[None]:
     owner = yield from guard_write(handle, create=False, alone=True)
     if owner is None:
         assert isinstance(handle.scope, TaskScope)
-        raise unknown(handle.scope)
+        raise unknown_instance(handle.scope)
     rows = yield "entry_lock", (owner, item.key)
     found = rows[0][2] if rows else None
     if found == item.version:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 
 from milepost import calls
-from milepost.entry import Archive, InstanceRecord
-from milepost.errors import InstanceNotFoundError, InvalidKeyError, NotFoundError
-from milepost.metastore.operations.base import Environment, Operation, guard_read, owner_of
+from milepost.errors import InvalidKeyError, NotFoundError
+from milepost.metastore.operations.base import Environment, Operation, guard_read, owner_of, unknown_instance
 from milepost.metastore.operations.records import archive_record, instance_record
+from milepost.run_records import Archive, InstanceRecord
 from milepost.scopes import TaskScope, run_hash
 
-__all__ = ["archives", "list_all", "past_run", "unknown"]
-
-
-def unknown(scope: TaskScope) -> InstanceNotFoundError:
-    """Return the error for an instance that is not recorded."""
-    return InstanceNotFoundError(f"no task instance {scope} is recorded")
+__all__ = ["archives", "list_all", "past_run"]
 
 
 def list_all(call: calls.ListInstances, _: Environment) -> Operation[list[InstanceRecord]]:
@@ -33,7 +28,7 @@ def archives(call: calls.Archives, _: Environment) -> Operation[list[Archive]]:
     """See `milepost.calls.Archives`."""
     rows = yield "instance_find", (call.scope.hash,)
     if not rows:
-        raise unknown(call.scope)
+        raise unknown_instance(call.scope)
     rows = yield "change_archives", (rows[0][0],)
     return [archive_record(call.scope, list(group)) for _, group in groupby(rows, key=lambda row: row[0])]
 

@@ -9,11 +9,16 @@ from milepost import calls
 from milepost.calls import new_version
 from milepost.entry import Writer
 from milepost.errors import ArchiveNotFoundError, InstanceStateError, InvalidValueError, RunNotFoundError, StaleAttemptError
-from milepost.metastore.operations.assets import find_all
-from milepost.metastore.operations.base import Environment, Operation, key_text, new_instance, scope_text
-from milepost.metastore.operations.instances import unknown
-from milepost.metastore.operations.records import readable_scope
-from milepost.metastore.operations.registry import alias_hash
+from milepost.metastore.operations.assets import alias_hash, find_all
+from milepost.metastore.operations.base import (
+    Environment,
+    Operation,
+    key_text,
+    new_instance,
+    readable_scope,
+    scope_text,
+    unknown_instance,
+)
 from milepost.metastore.operations.staging import commit
 from milepost.scopes import TaskScope, run_hash
 
@@ -259,7 +264,7 @@ def current(scope: TaskScope, attempt: int, incarnation: str | None = None) -> O
     """
     instance = yield from _load(scope)
     if instance is None:
-        raise unknown(scope)
+        raise unknown_instance(scope)
     if incarnation not in (None, instance.incarnation):
         raise _made_anew(scope.dag_id, scope.run_id, incarnation)
     if attempt != instance.attempt or attempt <= instance.cleared_attempt:
@@ -299,7 +304,7 @@ def clear(call: calls.ClearInstances, environment: Environment) -> Operation[cal
     if call.scope is not None:
         instance = yield from _load(call.scope)
         if instance is None:
-            raise unknown(call.scope)
+            raise unknown_instance(call.scope)
         if call.attempt is not None:
             yield from current(call.scope, call.attempt)
         run, targets = (
@@ -327,7 +332,7 @@ def restore(call: calls.Restore, _: Environment) -> Operation[int]:
     """See `milepost.calls.Restore`."""
     instance = yield from _load(call.scope)
     if instance is None:
-        raise unknown(call.scope)
+        raise unknown_instance(call.scope)
     if instance.state == "running":
         yield from _refuse_running(call, instance.attempt)
     cause, rows = yield from _chosen_archive(call, instance.id)

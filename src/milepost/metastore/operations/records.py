@@ -8,8 +8,9 @@ from typing import Any, Final, get_args
 
 from milepost.asset_records import AssetRecord, AssetReference
 from milepost.clock import MAX_MICROS, MIN_MICROS, from_micros
-from milepost.entry import Archive, InstanceRecord, InstanceState, Outcome, RunEvent, RunRecord, Writer
-from milepost.metastore.operations.base import key_text
+from milepost.entry import InstanceState, Writer
+from milepost.metastore.operations.base import key_text, readable_scope
+from milepost.run_records import Archive, InstanceRecord, Outcome, RunEvent, RunRecord
 from milepost.scopes import Scope, TaskScope
 from milepost.token_records import ROLES, TokenRecord
 from milepost.values import loads_strict
@@ -105,15 +106,6 @@ class _Columns:
     def damage(self) -> str | None:
         """What could not be read; `None` if all could."""
         return "; ".join(self._bad) or None
-
-
-def readable_scope(dag_id: Any, run_id: Any, task_id: Any, map_index: Any) -> TaskScope:
-    """Return a task instance; damaged parts of it are replaced by what can be shown."""
-    try:
-        return TaskScope(dag_id, run_id, task_id, map_index)
-    except (ValueError, TypeError):
-        dag, run, task = (ascii(part)[:250] for part in (dag_id, run_id, task_id))
-        return TaskScope(dag, run, task, map_index if type(map_index) is int and 0 <= map_index < 2**31 else -1)
 
 
 def archive_record(scope: Scope, rows: Sequence[Sequence[Any]]) -> Archive:

@@ -5,23 +5,17 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
-from hashlib import blake2b
 from typing import Any, cast
 
 from milepost import calls
 from milepost.asset_records import AssetChanges, AssetRecord, AssetReference
 from milepost.errors import AssetNotFoundError
-from milepost.metastore.operations.assets import find_all, find_one
+from milepost.metastore.operations.assets import alias_hash, find_all, find_one
 from milepost.metastore.operations.base import Environment, Operation, key_text
 from milepost.metastore.operations.records import asset_record
 from milepost.scopes import AssetScope, prefix_end
 
-__all__ = ["alias_hash", "attach", "declare", "held", "list_all", "page", "set_active", "sweep"]
-
-
-def alias_hash(alias: str) -> bytes:
-    """Return the 16 bytes under which an alias is unique."""
-    return blake2b(f"alias{alias}".encode(), digest_size=16).digest()
+__all__ = ["attach", "declare", "held", "list_all", "page", "set_active", "sweep"]
 
 
 # -- records --------------------------------------------------------------------------------------------------------------

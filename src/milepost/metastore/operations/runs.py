@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from milepost import calls
 from milepost.calls import new_version
-from milepost.entry import Outcome, RunRecord
 from milepost.errors import RunHeldError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.lifecycle import current
 from milepost.metastore.operations.records import outcome_record, run_record
+from milepost.run_records import Outcome, RunRecord
 from milepost.scopes import run_hash
 
 _ALL = 2**31 - 1

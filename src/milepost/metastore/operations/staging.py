@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from milepost import calls
 from milepost.calls import Handle, Item, stored_value
 from milepost.errors import AssetNotActiveError, AssetNotFoundError, DamagedEntryError, InstanceStateError
-from milepost.metastore.operations.asset_values import further
 from milepost.metastore.operations.base import Environment, Operation, guard_write, key_text, stale
 from milepost.metastore.operations.entries import write
-from milepost.ordering import Order
+from milepost.ordering import Order, is_further
 from milepost.scopes import AssetScope, activate_command
 
-__all__ = ["commit", "stage"]
+__all__ = ["commit", "further", "stage"]
 
 _MODES: dict[str, Order] = {"advance": None, "advance:datetime": "datetime"}
 """How values are compared that are staged to advance; one that is staged in the mode `set` is just written."""
+
+
+def further(item: Item, text: Any, encoding: Any, order: Order) -> bool:
+    """Tell whether an item's value lies beyond a stored one.
+
+    Raises:
+        DamagedEntryError: One of the two cannot be read.
+        TypeError: The two cannot be compared.
+    """
+    new = stored_value(item.key, item.text, item.encoding)
+    return is_further(new, stored_value(item.key, text, encoding), order, item.key)
 
 
 def stage(call: calls.Stage, _: Environment) -> Operation[None]:

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from milepost import calls
 from milepost.errors import InvalidValueError
-from milepost.metastore.operations.assets import asset_hash
+from milepost.metastore.operations.assets import alias_hash, asset_hash
 from milepost.metastore.operations.base import Batch, Environment, Operation
-from milepost.metastore.operations.registry import alias_hash
 from milepost.scopes import TaskScope, run_hash
 
 __all__ = ["fill", "holdings", "page"]

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 __all__ = ["BATCH", "Statement", "Statements"]
 
@@ -31,8 +31,7 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 _REPEATED = re.compile(r"\{(.*)\}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement of one dialect.
 
     Args:

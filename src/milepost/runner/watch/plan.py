@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from milepost.assets import Asset, AssetAll, AssetAny, AssetRef, is_alias
+from milepost.assets import Asset, AssetAll, AssetAny, AssetRef
 from milepost.errors import MilepostError
+from milepost.references import is_alias
 from milepost.runner.errors import DagLoadError, RunnerUsageError
 from milepost.values import canonical
 

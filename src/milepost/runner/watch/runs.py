@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from milepost.calls import RunKey
-    from milepost.entry import RunRecord
     from milepost.events import Events
+    from milepost.run_records import RunRecord
     from milepost.runner.watch.display import WatchDisplay
     from milepost.store import Store
 

@@ -13,9 +13,10 @@ from starlette.responses import JSONResponse, Response
 from milepost.accessors.base import read_row
 from milepost.calls import Stored
 from milepost.clock import from_micros
-from milepost.entry import DamagedValue, RunRecord, Writer
+from milepost.entry import DamagedValue, Writer
 from milepost.errors import AuthenticationError, DamagedEntryError, InvalidValueError, MilepostError, VersionConflictError
 from milepost.remote.problems import problem_of, status_of
+from milepost.run_records import RunRecord
 from milepost.scopes import TaskScope
 from milepost.server.logs import OUTAGES
 from milepost.values import loads_strict
