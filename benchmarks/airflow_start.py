@@ -113,7 +113,8 @@ def sample(file: Path, dag: Any) -> None:
 def main(file: Path, how: str, which: str, samples: int) -> None:
     """Measure."""
     plain = which == "plain"
-    importlib.import_module("importlib.abc")  # Airflow loads it anyway
+    for name in ("importlib.abc", "logging"):  # Airflow loads them anyway
+        importlib.import_module(name)
     if not plain:
         timed_import("milepost.airflow.policy")  # as Airflow does first of all
     for name in ("airflow.models", "airflow.plugins_manager"):
