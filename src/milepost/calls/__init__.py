@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from milepost.calls.attempts import Finish, Open, Opened
-from milepost.calls.base import PLAIN, Call, Check, Handle, Item, Now, Stored, new_version, stored_value
+from milepost.calls.base import PLAIN, Call, Handle, Item, Stored, new_version, stored_value
 from milepost.calls.entries import Delete, Get, Put, Read
 from milepost.later import names_at_first_use
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Sweep,
         Swept,
     )
-    from milepost.calls.changes import Clear, Increment, PutDefault, PutIf, Touch
+    from milepost.calls.changes import Check, Clear, Increment, Now, PutDefault, PutIf, Touch
     from milepost.calls.editing import DeleteIf, Edit, EntryPage, InstancePage, Page, PageRow, RunPage, RunRow
     from milepost.calls.events import EVENT_RUN_PREFIX, PendingRuns, RecordedEvent, RecordEvent, RunKey
     from milepost.calls.lifecycle import (

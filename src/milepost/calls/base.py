@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from milepost.errors import DamagedEntryError
@@ -13,10 +12,8 @@ from milepost.values import decode
 __all__ = [
     "PLAIN",
     "Call",
-    "Check",
     "Handle",
     "Item",
-    "Now",
     "Stored",
     "new_version",
     "stored_value",
@@ -155,20 +152,3 @@ class Call(Generic[R_co]):
 
     __slots__ = ()
     repeatable: ClassVar[bool] = True
-
-
-@dataclass(eq=False, slots=True)
-class Now(Call[int]):
-    """The instant on the clock that expiry is counted on, in microseconds UTC."""
-
-
-@dataclass(eq=False, slots=True)
-class Check(Call[None]):
-    """Make sure that the handle may write; ``record``: also record its instance if it is not recorded yet.
-
-    Raises:
-        StaleAttemptError: The attempt is not the current one.
-    """
-
-    handle: Handle
-    record: bool = False

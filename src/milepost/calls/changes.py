@@ -1,4 +1,4 @@
-"""Writes that depend on what is stored, and those of all keys."""
+"""Writes that depend on what is stored, those of all keys, and what they need: the time, and a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import Any, ClassVar
 from milepost.calls.base import Call, Handle, Item
 from milepost.retention import Retention
 
-__all__ = ["Clear", "Increment", "PutDefault", "PutIf", "Touch"]
+__all__ = ["Check", "Clear", "Increment", "Now", "PutDefault", "PutIf", "Touch"]
+
+
+@dataclass(eq=False, slots=True)
+class Now(Call[int]):
+    """The instant on the clock that expiry is counted on, in microseconds UTC."""
+
+
+@dataclass(eq=False, slots=True)
+class Check(Call[None]):
+    """Make sure that the handle may write; ``record``: also record its instance if it is not recorded yet.
+
+    Raises:
+        StaleAttemptError: The attempt is not the current one.
+    """
+
+    handle: Handle
+    record: bool = False
 
 
 @dataclass(eq=False, slots=True)
