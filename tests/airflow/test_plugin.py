@@ -41,6 +41,7 @@ def test_templates_and_callbacks_find_the_stores(ran: Ran) -> None:
         "templated[0]": ("success", 1),
         "templated[1]": ("success", 1),
         "skipped[-1]": ("skipped", 1),
+        "shell[-1]": ("success", 1),
         "calls[-1]": ("success", 1),
         "calls_at_the_end[-1]": ("failed", 1),
     }

@@ -296,7 +296,7 @@ def run_tasks_in(module: Any, around: Callable[[Any, Any], AbstractContextManage
     Args:
         module: The module that has what runs tasks, of Airflow 2 or 3.
         around: Makes it, for a task instance and a context. Airflow 3 catches what the task raises: what is entered is then
-            told the state, by ``left_as``.
+            told the state, by ``left_as``. Airflow 2 makes more contexts on the way: it is shown them, by ``put_into``.
     """
     run = getattr(module, "run", None)
     if run is None:
@@ -327,8 +327,20 @@ def _around_tasks_of_2(task_instance: Any, around: Callable[[Any, Any], Abstract
 
     @functools.wraps(execute)
     def run_task(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
-        with around(self, context):
-            return execute(self, context, *args, **kwargs)
+        make = self.get_template_context
+
+        def make_context(*args: Any, **kwargs: Any) -> Any:
+            made = make(*args, **kwargs)
+            entered.put_into(made)
+            return made
+
+        with around(self, context) as entered:
+            # What is rendered anew, such as the command that `@task.bash` returned, has a context of its own.
+            self.__dict__["get_template_context"] = make_context
+            try:
+                return execute(self, context, *args, **kwargs)
+            finally:
+                del self.__dict__["get_template_context"]
 
     task_instance._execute_task_with_callbacks = run_task
 

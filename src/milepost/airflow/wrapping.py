@@ -28,6 +28,12 @@ class Given:
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
 
+    def put_into(self, context: Any) -> None:
+        """Put the stores into another context of the task."""
+        for name, store in self._attempt.stores.items():
+            if name not in context:
+                context[name] = store
+
     def left_as(self, state: InstanceState, error: BaseException | None = None) -> None:
         """Record how the attempt ended, unless that was done: its own code did not run, or not to the end."""
         if not self._attempt.ended:

@@ -204,8 +204,15 @@ with DAG("around", start_date=START, schedule=None) as around:
         """Use no store, and fail."""
         raise ValueError("broken")
 
+    @task.bash
+    def shell(task_store=None):
+        """Return a command with a template."""
+        task_store.set("answer", 7)
+        return "echo {{ task_store.get('answer') }}"
+
     calls()
     calls_at_the_end()
+    shell()
 
 with DAG("idle", start_date=START, schedule=None) as idle:
 

@@ -109,3 +109,19 @@ def test_a_first_use_after_the_end_finds_an_attempt_that_has_ended(attempt: Atte
     assert opened.ended == []
     attempt.stores["task_store"].set("k", 1)
     assert opened.ended == ["failed"]
+
+
+def test_a_signal_handler_may_use_a_store_while_it_opens(opened: Opened) -> None:
+    """Airflow calls `on_kill` in the thread that it interrupts, which may be opening the stores."""
+    instance = SimpleNamespace(try_number=1)
+    attempt = Attempt(instance, {"task": None})
+    begin = opened.begin
+    interrupted = iter([True, False])
+
+    def begin_interrupted(*arguments: Any) -> Opened:
+        if next(interrupted):
+            attempt.stores["task_store"].set("killed", 1)
+        return begin(*arguments)
+
+    opened.begin = begin_interrupted  # type: ignore[method-assign]
+    assert attempt.stores["task_store"].get("killed") == 1
