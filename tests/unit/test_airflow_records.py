@@ -107,6 +107,6 @@ def test_a_form_that_is_not_known_is_an_error(data: Any) -> None:
 
 def test_runs_of_airflow_are_told_from_others() -> None:
     """By the form of the incarnation; a run without one is not Airflow's."""
-    ours = ["7", "7 0 2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00 2 -"]
-    others = [None, "", "i1", "a b c", "0f" * 16, "1 2", "1 2 3 4"]
+    ours = ["7", "7/2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00/-"]
+    others = [None, "", "i1", "a b c", "0f" * 16, "1 2", "by/hand"]
     assert [is_incarnation(one) for one in (*ours, *others)] == [True] * 3 + [False] * 7

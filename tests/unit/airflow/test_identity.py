@@ -5,9 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from milepost.airflow.compat import Identity, identity, is_incarnation
+from milepost.airflow.compat import Identity, identity
 
 UTC = "+00:00"
 
@@ -51,15 +49,3 @@ def test_airflow_2_tells_of_no_clears() -> None:
     before = identity(instance, SimpleNamespace(), {"dag_run": SimpleNamespace(id=17)}, 1)
     assert (before.incarnation, before.run_clears) == ("17", None)
     assert at_worker(2, clears=0, started="-").run_clears == 0
-
-
-@pytest.mark.parametrize("text", ["17", "17/2026-01-01T00:00:00+00:00", at_worker(1, clears=0, started="-").incarnation])
-def test_an_incarnation_of_airflow_is_known_as_one(text: str) -> None:
-    """Runs of the plugin are told from those that others recorded."""
-    assert is_incarnation(text)
-
-
-@pytest.mark.parametrize("text", [None, "", "by hand", "17 a", "2026/nightly", "0a/1b"])
-def test_another_incarnation_is_not(text: str | None) -> None:
-    """A text of somebody else's is not taken for one of Airflow's."""
-    assert not is_incarnation(text)

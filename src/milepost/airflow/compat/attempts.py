@@ -1,4 +1,4 @@
-"""What differs between the versions of Airflow: all of it is here.
+"""What Airflow says of the attempt that runs, and how it ends.
 
 Airflow 2 runs a task with the metadata database at hand, from ``TaskInstance``; Airflow 3 runs it with what the API server
 sent, from ``RuntimeTaskInstance``.
@@ -6,40 +6,26 @@ sent, from ``RuntimeTaskInstance``.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from milepost.airflow.configuration import configured
 
 if TYPE_CHECKING:
     from milepost.entry import InstanceState
 
 __all__ = [
     "Identity",
-    "alias_rows",
     "cleared_in_run",
-    "dag_is_active",
     "has_a_past",
     "identity",
     "in_process",
     "is_incarnation",
     "leave_if_superseded",
-    "let_coroutines_run",
-    "native_asset_accessors",
-    "native_retention",
-    "run_tasks_in",
     "state_after",
-    "takes_default_args",
-    "triggerer_classes",
-    "watched_assets",
 ]
 
 _log = logging.getLogger("milepost.airflow")
@@ -73,9 +59,13 @@ class Identity(NamedTuple):
         return self.scope[0], self.scope[1], self.incarnation
 
 
-def _from_server(task_instance: Any) -> Any:
-    """Return what the API server sent (Airflow 3), `None` on Airflow 2."""
-    return getattr(task_instance, "_ti_context_from_server", None)
+def is_incarnation(text: str | None) -> bool:
+    """Tell whether a run's incarnation is one that `identity` makes.
+
+    Args:
+        text: The incarnation.
+    """
+    return bool(_INCARNATION.fullmatch(text or ""))
 
 
 def identity(task_instance: Any, task: Any, context: Any, number: int) -> Identity:
@@ -110,6 +100,11 @@ def identity(task_instance: Any, task: Any, context: Any, number: int) -> Identi
     return Identity(scope, attempt, incarnation, run.clear_number or 0, max_tries, in_process(), mapped)
 
 
+def _from_server(task_instance: Any) -> Any:
+    """Return what the API server sent (Airflow 3), `None` on Airflow 2."""
+    return getattr(task_instance, "_ti_context_from_server", None)
+
+
 def has_a_past(task_instance: Any, task: Any) -> bool:
     """Tell whether a task instance ran before, so that it may have state, or runs in an event loop, which must not wait.
 
@@ -123,34 +118,6 @@ def has_a_past(task_instance: Any, task: Any) -> bool:
     if getattr(sent, "task_reschedule_count", None):
         return True
     return inspect.iscoroutinefunction(getattr(task, "python_callable", None))
-
-
-def let_coroutines_run(task: Any) -> None:
-    """Have an ``async`` function under ``@task`` run in an event loop where Airflow would not: before 3.2.
-
-    Args:
-        task: The operator, unmapped.
-    """
-    function = getattr(task, "python_callable", None)
-    if not inspect.iscoroutinefunction(function):
-        return
-    try:
-        from airflow.sdk.bases.operator import BaseAsyncOperator  # noqa: F401 - it says whether Airflow does
-    except ImportError:
-        pass
-    else:
-        return
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        import asyncio
-
-        return asyncio.run(function(*args, **kwargs))
-
-    # For Airflow, which finds arguments by it and would follow `__wrapped__` to what it refuses.
-    run.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    del run.__wrapped__
-    task.__dict__["python_callable"] = run
 
 
 def _instant(moment: Any) -> str:
@@ -272,163 +239,3 @@ def _recorded(task_instance: Any) -> tuple[str | None, int | None]:
         )  # fmt: skip
         return None, None
     return state, job
-
-
-def takes_default_args(init: Callable[..., None]) -> Callable[..., None]:
-    """Let an ``__init__`` of a class that is mixed into operators take its arguments from ``default_args``.
-
-    Args:
-        init: The method.
-    """
-    try:
-        from airflow.sdk.bases.operator import BaseOperatorMeta
-    except ImportError:
-        from airflow.models.baseoperator import BaseOperatorMeta
-    return BaseOperatorMeta._apply_defaults(init)  # type: ignore[no-any-return]
-
-
-# -- around tasks ---------------------------------------------------------------------------------------------------------
-
-
-def run_tasks_in(module: Any, around: Callable[[Any, Any], AbstractContextManager[Any]]) -> None:
-    """Have Airflow run all of a task, from its templates on, in a context manager.
-
-    Args:
-        module: The module that has what runs tasks, of Airflow 2 or 3.
-        around: Makes it, for a task instance and a context. Airflow 3 catches what the task raises: what is entered is then
-            told the state, by ``left_as``. Airflow 2 makes more contexts on the way: it is shown them, by ``put_into``.
-    """
-    run = getattr(module, "run", None)
-    if run is None:
-        _around_tasks_of_2(module.TaskInstance, around)
-        return
-
-    @functools.wraps(run)
-    def run_task(ti: Any, context: Any, log: Any) -> Any:
-        with around(ti, context) as entered:
-            answer = run(ti, context, log)
-            entered.left_as(_STATES.get(str(getattr(answer[0], "value", answer[0])), "failed"))
-            return answer
-
-    module.run = run_task
-
-
-_STATES: Final[Mapping[str, InstanceState]] = {
-    "success": "success", "skipped": "skipped", "up_for_retry": "up_for_retry",
-    "deferred": "deferred", "up_for_reschedule": "deferred",
-}  # fmt: skip
-"""What states of Airflow are; all others are failures."""
-
-
-def _around_tasks_of_2(task_instance: Any, around: Callable[[Any, Any], AbstractContextManager[Any]]) -> None:
-    execute = getattr(task_instance, "_execute_task_with_callbacks", None)
-    if execute is None:  # that of Airflow 3
-        return
-
-    @functools.wraps(execute)
-    def run_task(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
-        make = self.get_template_context
-
-        def make_context(*args: Any, **kwargs: Any) -> Any:
-            made = make(*args, **kwargs)
-            entered.put_into(made)
-            return made
-
-        with around(self, context) as entered:
-            # What is rendered anew, such as the command that `@task.bash` returned, has a context of its own.
-            self.__dict__["get_template_context"] = make_context
-            try:
-                return execute(self, context, *args, **kwargs)
-            finally:
-                del self.__dict__["get_template_context"]
-
-    task_instance._execute_task_with_callbacks = run_task
-
-
-# -- the metadata database ------------------------------------------------------------------------------------------------
-
-
-def is_incarnation(text: str | None) -> bool:
-    """Tell whether a run's incarnation is one that `identity` makes.
-
-    Args:
-        text: The incarnation.
-    """
-    return bool(_INCARNATION.fullmatch(text or ""))
-
-
-def dag_is_active(model: Any) -> Any:
-    """Return what says in a query whether a DAG's file has it.
-
-    Args:
-        model: Airflow's model of a DAG.
-    """
-    return ~model.is_stale if hasattr(model, "is_stale") else model.is_active
-
-
-def native_asset_accessors(stores: Any) -> list[Any]:
-    """Return the accessors behind Airflow 3.3's own ``asset_state_store`` of a task.
-
-    Args:
-        stores: What stands in the context.
-    """
-    return [one for name in ("_by_name", "_by_uri") for one in getattr(stores, name, {}).values()]
-
-
-def native_retention() -> timedelta | None:
-    """Return how long Airflow 3.3's own store keeps a key that says nothing of it; `None`: for good."""
-    days = int(configured("state_store", "default_retention_days") or 0)
-    return timedelta(days=days) if days else None
-
-
-def alias_rows(session: Any) -> list[tuple[str, str, str]]:
-    """Return the assets that aliases stand for: the alias, and name and URI of the asset; there are none before 2.10.
-
-    Args:
-        session: A session of Airflow's.
-    """
-    try:
-        from airflow.models.asset import AssetAliasModel as Model
-    except ImportError:
-        try:
-            from airflow.models.dataset import DatasetAliasModel as Model
-        except ImportError:
-            return []
-    return [
-        (alias.name, getattr(asset, "name", asset.uri), asset.uri)
-        for alias in session.query(Model)
-        for asset in (alias.assets if hasattr(alias, "assets") else alias.datasets)
-    ]
-
-
-# -- the triggerer --------------------------------------------------------------------------------------------------------
-
-
-def triggerer_classes() -> tuple[Any, Any] | None:
-    """Return the classes of the triggerer and of the child in which triggers run; `None` on Airflow 2."""
-    try:
-        from airflow.jobs.triggerer_job_runner import TriggerRunner, TriggerRunnerSupervisor
-    except ImportError:
-        return None
-    return TriggerRunnerSupervisor, TriggerRunner
-
-
-def watched_assets(triggers: list[int]) -> dict[int, list[tuple[str | None, str, str]]]:
-    """Return the assets that triggers watch: the name of the watcher, from 3.2 on, and name and URI of the asset.
-
-    Args:
-        triggers: Numbers of triggers.
-    """
-    from airflow.models.trigger import Trigger
-    from airflow.utils.session import create_session
-
-    found: dict[int, list[tuple[str | None, str, str]]] = {}
-    with create_session() as session:
-        for trigger in session.query(Trigger).filter(Trigger.id.in_(triggers)):
-            if hasattr(trigger, "asset_watchers"):
-                rows = [(one.name, one.asset.name, one.asset.uri) for one in trigger.asset_watchers]
-            else:
-                rows = [(None, asset.name, asset.uri) for asset in trigger.assets]
-            if rows:
-                found[trigger.id] = rows
-    return found
