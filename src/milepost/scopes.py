@@ -19,6 +19,7 @@ __all__ = [
     "check_key",
     "check_text",
     "copy_command",
+    "key_text",
     "prefix_end",
     "run_hash",
 ]
@@ -77,6 +78,13 @@ def check_key(key: object) -> str:
     if type(key) is str and 0 < len(key) <= MAX_KEY_CHARS and key.isascii() and "\0" not in key:
         return key
     return check_text(key, "key", MAX_KEY_CHARS)
+
+
+def key_text(key: object) -> str:
+    """Return a stored key or name as text, whatever somebody put there: bytes that are no text are escaped."""
+    if isinstance(key, str):
+        return key
+    return bytes(key).decode("utf-8", "backslashreplace") if isinstance(key, bytes | bytearray | memoryview) else str(key)
 
 
 def prefix_end(prefix: str) -> str | None:

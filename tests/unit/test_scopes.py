@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from milepost import Asset, AssetAlias, AssetRef, AssetScope, InvalidKeyError, TaskScope, UnsupportedTypeError
 from milepost.references import asset_scope, is_alias
-from milepost.scopes import check_key, prefix_end, run_hash
+from milepost.scopes import check_key, key_text, prefix_end, run_hash
 
 GOOD = [
     *("a", "A", "é", "e\u0301", "k ", " k", "k\t", "k\n", "a/b", "/lead", "trail/", "a//b", "a%2Fb", "a b", "a+b"),
@@ -212,3 +212,12 @@ def test_what_counts_as_an_asset() -> None:
     for wrong in ("s3://x", Asset, Dataset, AssetAlias("x"), DatasetAlias(), None, 1, TaskScope("a", "b", "c")):
         with pytest.raises(UnsupportedTypeError, match="not an asset"):
             asset_scope(wrong)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [("é", "é"), (b"\xc3\xa9", "é"), (b"a\xff", "a\\xff"), (memoryview(b"k"), "k"), (b"", ""), (5, "5"), (None, "None")],
+)
+def test_a_key_that_someone_damaged_can_be_shown(stored: Any, shown: str) -> None:
+    """Whatever stands in the place of a key has a text, and a number does not become as many NULs."""
+    assert key_text(stored) == shown

@@ -14,7 +14,7 @@ from milepost.entry import DamagedValue, Entry, Writer
 from milepost.errors import DamagedEntryError, InvalidValueError, UnsupportedTypeError, VersionConflictError
 from milepost.program import Program, arun, run
 from milepost.retention import Retention
-from milepost.scopes import AssetScope, TaskScope, check_key, check_text
+from milepost.scopes import AssetScope, TaskScope, check_key, check_text, key_text
 from milepost.values import JSONValue, decode, encode
 
 __all__ = ["Accessor", "Reader", "read_row"]
@@ -114,11 +114,11 @@ class Reader:
 
     def keys(self, prefix: str = "") -> list[str]:
         """Return the live keys that start with ``prefix``, sorted by code point; values are not loaded."""
-        return [_shown(key) for key in self._metastore.call(calls.Keys(self._handle, _prefix(prefix)))]
+        return [key_text(key) for key in self._metastore.call(calls.Keys(self._handle, _prefix(prefix)))]
 
     async def akeys(self, prefix: str = "") -> list[str]:
         """As `keys`."""
-        return [_shown(key) for key in await self._metastore.acall(calls.Keys(self._handle, _prefix(prefix)))]
+        return [key_text(key) for key in await self._metastore.acall(calls.Keys(self._handle, _prefix(prefix)))]
 
     def items(self, prefix: str = "") -> list[tuple[str, Any]]:
         """Return pairs of key and value, sorted by key, from one moment.
@@ -259,11 +259,6 @@ class Accessor(Reader):
         raise VersionConflictError(f"update({key!r}) met another writer {_UPDATE_TRIES:,} times; giving up")
 
 
-def _shown(key: Any) -> str:
-    """Return a key for a list, also where someone put bytes that are no text."""
-    return key if type(key) is str else bytes(key).decode("utf-8", "backslashreplace") if key else str(key)
-
-
 def _prefix(prefix: str) -> str:
     return prefix if prefix == "" else check_text(prefix, "prefix", 512)
 
@@ -279,7 +274,7 @@ def _pairs(scope: TaskScope | AssetScope, rows: Iterable[Stored]) -> list[tuple[
     own = scope if isinstance(scope, TaskScope) else None
     writers: set[Any] = set()  # those found readable; the rows of one owner have few
     for row in rows:
-        key = _shown(row.key)
+        key = key_text(row.key)
         try:
             pairs.append((key, stored_value(key, row.value, row.encoding)))
             # A user's backend has no more than the value.
@@ -322,9 +317,9 @@ def read_row(row: Stored, own: TaskScope | None) -> Entry | DamagedValue:
     try:
         value = stored_value(row.key, row.value, row.encoding)
     except DamagedEntryError as error:
-        return DamagedValue(_shown(row.key), error.reason)
+        return DamagedValue(key_text(row.key), error.reason)
     if fault := _fault(row, own, set()):
-        return DamagedValue(_shown(row.key), fault)
+        return DamagedValue(key_text(row.key), fault)
     return Entry(
         key=row.key,
         value=value,

@@ -10,7 +10,16 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from milepost.errors import InvalidKeyError, UnsupportedTypeError
-from milepost.scopes import MAX_ASSET_CHARS, MAX_ID_CHARS, MAX_KEY_CHARS, MAX_MAP_INDEX, AssetScope, TaskScope, check_text
+from milepost.scopes import (
+    MAX_ASSET_CHARS,
+    MAX_ID_CHARS,
+    MAX_KEY_CHARS,
+    MAX_MAP_INDEX,
+    AssetScope,
+    TaskScope,
+    check_text,
+    key_text,
+)
 
 __all__ = ["FIELDS", "OWNER_DAMAGED", "Book", "Events", "malformed", "name_of"]
 
@@ -202,24 +211,19 @@ def _shown(cell: Any) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}…"
 
 
-def _plain(cell: Any) -> str:
-    """Return a cell as text, also where someone put bytes that are none."""
-    return bytes(cell).decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else str(cell)
-
-
 def name_of(kind: str, row: Row) -> tuple[str | None, str | None]:
     """Return owner and key of a row, however damaged, for people."""
     cells = dict(zip(FIELDS[kind], row, strict=True))
-    names = [_plain(cells[name]) for name in ("dag_id", "run_id", "task_id") if cells.get(name) is not None]
+    names = [key_text(cells[name]) for name in ("dag_id", "run_id", "task_id") if cells.get(name) is not None]
     owner = "/".join(names)
     if names and cells.get("map_index", -1) not in (-1, None):
-        owner += f"[{_plain(cells['map_index'])}]"
+        owner += f"[{key_text(cells['map_index'])}]"
     if not names and cells.get("name") is not None:
-        owner = _plain(cells["name"])
+        owner = key_text(cells["name"])
     if kind == "replaced":
-        owner = f"the run with the hash {_plain(cells['run_hash'])}"
+        owner = f"the run with the hash {key_text(cells['run_hash'])}"
     key = cells.get("key")
-    return owner or None, None if key is None else _plain(key)
+    return owner or None, None if key is None else key_text(key)
 
 
 class Events(OrderedDict[int, int]):

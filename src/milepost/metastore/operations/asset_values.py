@@ -13,12 +13,12 @@ from milepost.metastore.operations.base import (
     Operation,
     guard_read,
     guard_write,
-    key_text,
 )
 from milepost.metastore.operations.entries import write
 from milepost.metastore.operations.records import archive_record
 from milepost.metastore.operations.staging import further
 from milepost.run_records import Archive
+from milepost.scopes import key_text
 
 __all__ = ["advance", "advance_directly", "archives", "copy", "history", "restore", "rollback"]
 

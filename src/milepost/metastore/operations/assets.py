@@ -8,9 +8,9 @@ from typing import Any
 
 from milepost import calls
 from milepost.errors import AssetNotFoundError, InvalidValueError
-from milepost.metastore.operations.base import Environment, Operation, key_text
+from milepost.metastore.operations.base import Environment, Operation
 from milepost.references import unknown_asset
-from milepost.scopes import AssetScope
+from milepost.scopes import AssetScope, key_text
 
 __all__ = ["alias_hash", "asset_hash", "find", "find_all", "find_one"]
 

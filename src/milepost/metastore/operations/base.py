@@ -19,7 +19,6 @@ __all__ = [
     "check_fence",
     "guard_read",
     "guard_write",
-    "key_text",
     "new_instance",
     "owner_of",
     "readable_scope",
@@ -62,11 +61,6 @@ def stale(handle: Handle) -> StaleAttemptError:
         f"{Writer.decode(handle.writer, own)}{where} is no longer current: a later attempt, a clear or a deleted run "
         "took over; nothing was written"
     )
-
-
-def key_text(key: Any) -> str:
-    """Return a stored key as text, also where someone put bytes that are no text."""
-    return key if isinstance(key, str) else bytes(key).decode("utf-8", "backslashreplace")
 
 
 def scope_text(scope: TaskScope) -> str:

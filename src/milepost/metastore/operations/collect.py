@@ -9,7 +9,7 @@ from milepost.errors import InvalidValueError
 from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.records import readable_time
 from milepost.reports import DueKey, StoreStats
-from milepost.scopes import AssetScope, TaskScope
+from milepost.scopes import AssetScope, TaskScope, key_text
 
 __all__ = ["backend", "batch", "due", "lease", "stats"]
 
@@ -54,7 +54,7 @@ def due(call: calls.Due, _: Environment) -> Operation[list[DueKey]]:
     """See `milepost.calls.Due`."""
     rows = yield f"{call.what}_list", (*_parameters(call), call.limit)
     what = "changes" if call.what in calls.LOGS else call.what
-    return [DueKey(what, _owner(*names), _text(key)) for *names, key in rows]
+    return [DueKey(what, _owner(*names), None if key is None else key_text(key)) for *names, key in rows]
 
 
 def _owner(dag: Any, run: Any, task: Any, index: Any, name: Any, uri: Any) -> str | None:
@@ -62,11 +62,6 @@ def _owner(dag: Any, run: Any, task: Any, index: Any, name: Any, uri: Any) -> st
     if dag is not None:
         return str(TaskScope(dag, run, task, index))
     return name if name is None or uri in (None, name) else str(AssetScope(name=name, uri=uri))
-
-
-def _text(key: Any) -> str | None:
-    """Return a key, also where someone put bytes that are no text."""
-    return key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key
 
 
 def backend(_call: calls.CollectBackend, _: Environment) -> Operation[str | None]:

@@ -13,14 +13,13 @@ from milepost.metastore.operations.assets import alias_hash, find_all
 from milepost.metastore.operations.base import (
     Environment,
     Operation,
-    key_text,
     new_instance,
     readable_scope,
     scope_text,
     unknown_instance,
 )
 from milepost.metastore.operations.staging import commit
-from milepost.scopes import TaskScope, run_hash
+from milepost.scopes import TaskScope, key_text, run_hash
 
 __all__ = ["clear", "delete_run", "expand", "finish", "open_attempt", "restore"]
 

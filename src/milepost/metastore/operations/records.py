@@ -9,9 +9,9 @@ from typing import Any, Final, get_args
 from milepost.asset_records import AssetRecord, AssetReference
 from milepost.clock import MAX_MICROS, MIN_MICROS, from_micros
 from milepost.entry import InstanceState, Writer
-from milepost.metastore.operations.base import key_text, readable_scope
+from milepost.metastore.operations.base import readable_scope
 from milepost.run_records import Archive, InstanceRecord, Outcome, RunEvent, RunRecord
-from milepost.scopes import Scope, TaskScope
+from milepost.scopes import Scope, TaskScope, key_text
 from milepost.token_records import ROLES, TokenRecord
 from milepost.values import loads_strict
 

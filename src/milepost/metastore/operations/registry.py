@@ -11,9 +11,9 @@ from milepost import calls
 from milepost.asset_records import AssetChanges, AssetRecord, AssetReference
 from milepost.errors import AssetNotFoundError
 from milepost.metastore.operations.assets import alias_hash, find_all, find_one
-from milepost.metastore.operations.base import Environment, Operation, key_text
+from milepost.metastore.operations.base import Environment, Operation
 from milepost.metastore.operations.records import asset_record
-from milepost.scopes import AssetScope, prefix_end
+from milepost.scopes import AssetScope, key_text, prefix_end
 
 __all__ = ["attach", "declare", "held", "list_all", "page", "set_active", "sweep"]
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 from milepost import calls
 from milepost.calls import Handle, Item, stored_value
 from milepost.errors import AssetNotActiveError, AssetNotFoundError, DamagedEntryError, InstanceStateError
-from milepost.metastore.operations.base import Environment, Operation, guard_write, key_text, stale
+from milepost.metastore.operations.base import Environment, Operation, guard_write, stale
 from milepost.metastore.operations.entries import write
 from milepost.ordering import Order, is_further
-from milepost.scopes import AssetScope, activate_command
+from milepost.scopes import AssetScope, activate_command, key_text
 
 __all__ = ["commit", "further", "stage"]
 
