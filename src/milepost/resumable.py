@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -60,6 +61,25 @@ class ResumableJobMixin(ABC):
             # Airflow's own operators get `default_args` along with their arguments, and nobody has looked into them for us.
             durable = (kwargs.get("default_args") or {}).get("durable", True)
         self.durable = durable
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Airflow's metaclass fills in `default_args` for an `__init__` of a class's own, and relies on having done so.
+        operators = [one for one in cls.__mro__ if hasattr(type(one), "_apply_defaults")]
+        if not operators:
+            return
+        if cls.__mro__.index(operators[-1]) < cls.__mro__.index(ResumableJobMixin):
+            raise UnsupportedTypeError(
+                f"{cls.__name__} names {operators[-1].__name__} before the mixin; the mixin comes first: "
+                f"class {cls.__name__}(ResumableJobMixin, {operators[-1].__name__})"
+            )
+        if not hasattr(inherited := cls.__init__, "__wrapped__") and "__init__" not in cls.__dict__:
+
+            @functools.wraps(inherited)
+            def own(self: Any, **kwargs: Any) -> None:
+                inherited(self, **kwargs)
+
+            cls.__init__ = own  # type: ignore[method-assign]
 
     @abstractmethod
     def submit_job(self, context: Any) -> Any:

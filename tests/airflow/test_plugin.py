@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from milepost import Asset, TaskScope
+from milepost import Asset, TaskScope, connect
 from tests.airflow.conftest import Home, Ran
 
 # Airflow itself takes most of it.
@@ -139,3 +139,24 @@ def test_the_home_is_real(ran: Ran) -> None:
     finally:
         connection.close()
     assert {"plain", "mapped", "assets", "sensor", "deferred", "again"} <= found
+
+
+def test_operators_of_a_user_take_the_mixin_from_anywhere(home: Home) -> None:
+    """The mixin works with an operator that has and without an `__init__`; `durable` comes from `default_args`, too.
+
+    After the operator among the bases, it is refused as the class is made.
+    """
+    ended = home.test("operators.py", "operators")["operators"]
+    assert ended["state"] == "success", home.logs[-1][-6000:]
+    with connect(home.url) as store:
+        kept = {
+            one.scope.task_id: dict(store.task_store(one.scope).items())
+            for one in store.instances.list("operators", ended["run_id"])
+        }
+    assert {task: values["remote_job_id"] for task, values in kept.items() if "remote_job_id" in values} == {
+        task: f"job of {task}" for task in ("durable", "from_milepost", "inherits", "given", "mapped_plain")
+    }
+    assert kept["refused"] == {
+        "why": "Reversed names BaseOperator before the mixin; the mixin comes first: "
+        "class Reversed(ResumableJobMixin, BaseOperator)"
+    }
