@@ -142,12 +142,12 @@ class _Notice:
         from milepost.airflow.opening import within
 
         scope = self._scope()
-        held = within(settings.open_timeout, lambda: _held(process.store(settings), scope, key))
+        held = within(settings, lambda: _held(process.store(settings), scope, key))
         if held is None or self._attempt is None:
             return held
         # Where a person has cleared the task, or the run is another one of that id, this sets aside what was found.
         self._attempt.open()
-        return within(settings.open_timeout, lambda: _held(process.store(settings), scope, key))
+        return within(settings, lambda: _held(process.store(settings), scope, key))
 
 
 def _would_submit(task: Any, key: str) -> bool:

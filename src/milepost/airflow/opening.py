@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from milepost import tries
 from milepost.airflow import compat, process
+from milepost.airflow.settings import AirflowSettings
 from milepost.airflow.unreachable import Watched, unreachable_stores
+from milepost.config import load_settings, mask_url
 from milepost.entry import InstanceState, TaskOptions, Writer
 from milepost.errors import MilepostError, StoreError, StoreUnreachableError
 from milepost.instances import Instances
@@ -90,7 +93,7 @@ class Opened:
             watched.used = False
             return instances, watched, opened
 
-        instances, watched, opened = within(settings.open_timeout, connect_and_open)
+        instances, watched, opened = within(settings, connect_and_open)
         found = cls(scope, identity.attempt, opened)
         found._instances, found._watched, found._incarnation = instances, watched, identity.incarnation
         return found
@@ -144,16 +147,22 @@ def _options(task: Any, mapped: Mapping[str, Any] | None) -> tuple[TaskOptions, 
     return options, item, item_name(item)
 
 
-def within(seconds: float, work: Callable[[], T]) -> T:
+def within(settings: AirflowSettings, work: Callable[[], T]) -> T:
     """Return what ``work`` returns, unless that takes too long: a task that does without the stores is not kept waiting.
 
+    Args:
+        settings: The settings, with ``open_timeout``.
+        work: Works on the store.
+
     Raises:
-        StoreUnreachableError: It took longer.
+        StoreUnreachableError: It took longer; the message has what went wrong so far.
     """
     answer: list[T] = []
     failure: list[BaseException] = []
+    met: list[BaseException] = []
 
     def run() -> None:
+        tries.failures.set(met)
         try:
             answer.append(work())
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
@@ -162,9 +171,13 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     # Not a pool: its threads are waited for when the process ends.
     thread = threading.Thread(target=run, name="milepost-open", daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(settings.open_timeout)
     if failure:
         raise failure[0]
     if not answer:
-        raise StoreUnreachableError(f"the store was not open after {seconds:g} seconds ([milepost] open_timeout)")
+        url = mask_url(load_settings(settings.arguments).url)
+        reason = f": {met[-1]}" if met else "; it has not answered so far"
+        raise StoreUnreachableError(
+            f"the store {url} was not open after {settings.open_timeout} seconds ([milepost] open_timeout){reason}"
+        ) from (met[-1] if met else None)
     return answer[0]

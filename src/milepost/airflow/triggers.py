@@ -110,7 +110,7 @@ def _stores(watched: Sequence[Watch]) -> tuple[Any, bool]:
 
     try:
         settings = process.settings()
-        return within(settings.open_timeout, lambda: _made(process.store(settings), watched)), settings.take_over
+        return within(settings, lambda: _made(process.store(settings), watched)), settings.take_over
     except Exception as error:  # noqa: BLE001 - the stores raise it, and only a trigger that uses them fails of it
         kept = error if isinstance(error, MilepostError) else StoreError(f"{type(error).__name__}: {error}")
         names = ", ".join(one.name for one in watched)

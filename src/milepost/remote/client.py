@@ -29,6 +29,7 @@ from milepost.remote.connection import Answer, LostError, Pool, parse_url
 from milepost.remote.problems import error_of
 from milepost.scopes import AssetScope, TaskScope
 from milepost.threads import outcome
+from milepost.tries import note
 
 __all__ = ["HttpMetastore", "Token"]
 
@@ -153,6 +154,7 @@ class HttpMetastore(Metastore):
             deadline = deadline or now + PATIENCE_SECONDS
             if now > deadline:
                 raise error from cause
+            note(error)
             self._closed.wait(random.uniform(0, wait))  # noqa: S311  (no secret)
             wait = min(wait * 2, 1.0)
 

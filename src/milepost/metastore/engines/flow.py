@@ -18,6 +18,7 @@ from milepost.clock import Clock, SystemClock
 from milepost.errors import OutcomeUnknownError, StoreUnreachableError
 from milepost.metastore.operations.base import Batch, Operation
 from milepost.metastore.statements import BATCH, Statement
+from milepost.tries import note
 
 __all__ = ["Action", "Drive", "Flow", "Run", "Session", "Sleep", "Take", "Verdict", "sender", "thrower"]
 
@@ -178,6 +179,7 @@ class Flow(ABC):
                     deadline = deadline or time.monotonic() + self.patience_seconds
                     if time.monotonic() > deadline:
                         raise self.translate(error) from error
+                    note(self.translate(error))
                 elif verdict is Verdict.FAILED:
                     self.lose(connection, all_idle=False)  # nobody knows its state
                     raise self.translate(error) from error
