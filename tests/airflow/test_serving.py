@@ -71,3 +71,10 @@ def test_tasks_reach_the_store_through_the_api_server(home: Home, api: str, tmp_
         assert store.asset_store(Asset.ref(name="s3://records/written")).get("watermark") == 0
     with connect(api, secret="another-secret-of-workers") as store, pytest.raises(AuthenticationError):
         store.runs.list()
+
+
+def test_doctor_finds_the_api_server_in_order(home: Home, api: str) -> None:
+    """`milepost doctor` takes what Airflow's API server opens for a Milepost server, and finds nothing wrong."""
+    (answer,) = home.steps(["milepost", "doctor", "--url", api, "--json"], env={"MILEPOST__SERVER__SECRET": SECRET})
+    wrong = [one for one in answer["out"]["checks"] if one["status"] != "ok"]
+    assert (answer["code"], wrong) == (0, [])

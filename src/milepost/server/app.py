@@ -18,7 +18,6 @@ from milepost.server.auth import WorkerAuth
 from milepost.server.execution import Execution
 from milepost.server.limits import Limits
 from milepost.server.metrics import Metrics
-from milepost.server.openapi import document
 from milepost.server.rest import create_rest
 from milepost.server.routes import HANDLERS, execution_routes, http_problem, ready_route, unexpected
 
@@ -53,9 +52,6 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *
     async def show_metrics(_: Request) -> Response:
         return PlainTextResponse(metrics.text(), media_type=metrics.media_type)
 
-    async def show_openapi(_: Request) -> Response:
-        return JSONResponse(document())
-
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         collector = asyncio.create_task(_collect(store, settings.cleanup_interval)) if settings.cleanup_interval else None
@@ -71,7 +67,6 @@ def create_app(store: Store, settings: ServerSettings, secrets: Sequence[str], *
     app = Starlette(
         routes=[
             *execution_routes(execution),
-            Route("/execution/v1/openapi.json", show_openapi),
             Route("/health", health),
             ready_route(store),
             Route("/metrics", show_metrics),

@@ -15,6 +15,7 @@ from milepost.errors import MilepostError
 from milepost.server.auth import WorkerAuth
 from milepost.server.execution import Execution, problem
 from milepost.server.limits import Limits
+from milepost.server.openapi import document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,12 @@ def execution_routes(execution: Execution) -> list[Route]:
         Route("/execution/v1/token", execution.token, methods=["POST"]),
         Route("/execution/v1/renew", execution.renew, methods=["POST"]),
         Route("/execution/v1/verify", execution.verify, methods=["POST"]),
+        Route("/execution/v1/openapi.json", _openapi),
     ]
+
+
+async def _openapi(_: Request) -> Response:
+    return JSONResponse(document())
 
 
 def ready_route(store: Store) -> Route:
