@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from milepost.cli.common import Url, at_least_one, whole
 from milepost.config import load_server_settings, load_settings
+from milepost.errors import MissingDependencyError
 
 __all__ = ["register"]
 
@@ -37,6 +40,37 @@ def serve(
     """
     settings = load_server_settings({"host": host, "port": port, "workers": workers})
     store = load_settings({"url": url})
+    _check_packages()
     from milepost.server.serve import serve as run
 
     run(store.url, settings, requests=log_requests)
+
+
+def _check_packages() -> None:
+    """Check that the packages of the extra ``server`` are here, and new enough.
+
+    Raises:
+        MissingDependencyError: Some are not.
+    """
+    wrong = []
+    for line in metadata.requires("milepost") or ():
+        wanted = re.fullmatch(r"([\w.-]+)>=([\d.]+); extra == .server.", line.replace(" ;", ";"))
+        if wanted is None:  # of another extra, or for some systems only
+            continue
+        name, least = wanted.groups()
+        try:
+            here = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{name}>={least} (is missing)")
+        else:
+            if _numbers(here) < _numbers(least):
+                wrong.append(f"{name}>={least} ({here} is here)")
+    if wrong:
+        raise MissingDependencyError(
+            f"milepost serve needs {', '.join(wrong)}: pip install 'milepost[server]', in an environment of its own if "
+            "others here need the older ones, as Airflow does"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
