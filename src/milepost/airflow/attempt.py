@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from milepost.airflow.opening import Opened
@@ -139,6 +139,19 @@ class LazyStore:
 
     def _clear_backend_only(self) -> None:
         """Nothing: Airflow 3.3 calls it at a success where a worker-side backend of its own is configured."""
+
+    def __copy__(self) -> LazyStore:
+        return self
+
+    def __deepcopy__(self, _: Any) -> LazyStore:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        from milepost.errors import UnsupportedTypeError
+
+        raise UnsupportedTypeError(
+            f"{self._name} belongs to the process of its task and cannot be pickled; processes that it forks may use it"
+        )
 
     def __repr__(self) -> str:
         return repr(self._store()) if self._attempt.is_open else f"<{self._name}, not used yet>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -125,3 +127,13 @@ def test_a_signal_handler_may_use_a_store_while_it_opens(opened: Opened) -> None
 
     opened.begin = begin_interrupted  # type: ignore[method-assign]
     assert attempt.stores["task_store"].get("killed") == 1
+
+
+def test_a_store_is_copied_with_its_context_and_not_pickled(attempt: Attempt, opened: Opened) -> None:
+    """A copy of a context has the same stores, and opens nothing; another process is told why it cannot have them."""
+    context = dict(attempt.stores)
+    for copied in (copy.deepcopy(context), {name: copy.copy(store) for name, store in context.items()}):
+        assert all(copied[name] is store for name, store in context.items())
+    with pytest.raises(TypeError, match="task_store belongs to the process of its task and cannot be pickled"):
+        pickle.dumps(context["task_store"])
+    assert opened.threads == []
