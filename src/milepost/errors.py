@@ -94,7 +94,9 @@ class ValueTooLargeError(InvalidValueError):
         remedy: How to raise it; `None` if it is fixed.
     """
 
-    def __init__(self, size: int, limit: int, whose: str = "max_value_bytes", remedy: str | None = "a higher limit") -> None:
+    def __init__(
+        self, size: int, limit: int, whose: str = "max_value_bytes", remedy: str | None = "raise max_value_bytes"
+    ) -> None:
         self.size = size
         self.limit = limit
         self.whose = whose
@@ -102,7 +104,8 @@ class ValueTooLargeError(InvalidValueError):
         super().__init__(
             f"the value has {size:,} bytes as JSON and the limit is {limit:,} ({whose}); "
             "the way out is a worker-side backend ([workers] state_backend), which keeps big payloads elsewhere and a "
-            "reference here" + (f", or {remedy}" if remedy else "")
+            f"reference here; until there is one: {f'{remedy}, or ' if remedy else ''}keep the payload elsewhere and "
+            "store its path or URL"
         )
 
     def __reduce__(self) -> tuple[type[ValueTooLargeError], tuple[int, int, str, str | None]]:

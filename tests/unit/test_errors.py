@@ -75,3 +75,12 @@ def test_names_are_sorted_and_complete() -> None:
     assert errors.__all__ == sorted(errors.__all__)
     own = [name for name, thing in vars(errors).items() if isinstance(thing, type) and thing.__module__ == errors.__name__]
     assert sorted(own) == errors.__all__
+
+
+def test_a_value_that_is_too_large_tells_what_works_today() -> None:
+    """The message has the way out that is planned, and those that there are."""
+    text = str(errors.ValueTooLargeError(70_000, 65_536))
+    assert "[workers] state_backend" in text
+    assert text.endswith(
+        "until there is one: raise max_value_bytes, or keep the payload elsewhere and store its path or URL"
+    )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
 from milepost.airflow.settings import AirflowSettings, load, name_secret
+from milepost.config import mask_url, resolve
+from milepost.errors import ConfigurationError
 from milepost.store import Store, connect
 
 __all__ = ["settings", "store"]
 
 _MOST_TESTS = 8
 
+_log = logging.getLogger("milepost.airflow")
 _gate = threading.Lock()
 _stores: dict[Any, Store] = {}
 
@@ -40,8 +44,10 @@ def store(chosen: AirflowSettings, *, test: tuple[str, str, str | None] | None =
         found = _stores.get(key)
         if found is None:
             if test is None:
+                _refuse_memory(chosen)
                 found = connect(secret=chosen.secret, **chosen.arguments)
                 name_secret(found.metastore, chosen)
+                _log.info("Milepost keeps state in %s", mask_url(found.settings.url), extra={"action": "airflow_store"})
             else:
                 tests = [one for one in _stores if one[0] == "test"]
                 for one in tests[: 1 - _MOST_TESTS]:
@@ -49,3 +55,12 @@ def store(chosen: AirflowSettings, *, test: tuple[str, str, str | None] | None =
                 found = connect(**{**chosen.arguments, "url": "memory://", "backend": None})
             _stores[key] = found
         return found
+
+
+def _refuse_memory(chosen: AirflowSettings) -> None:
+    found = resolve({"url": chosen.arguments.get("url")})["url"]
+    if found.value.startswith("memory:"):
+        raise ConfigurationError(
+            f"{chosen.places.get('url', found.source)}: {found.value} lives in one process, and each attempt has one of its "
+            "own: it would find nothing of earlier ones; name a file or a database as url"
+        )

@@ -20,9 +20,23 @@ _log = logging.getLogger("milepost.airflow")
 
 
 def apps() -> list[dict[str, Any]]:
-    """Return what Airflow's API server is to mount: nothing, unless ``[milepost] served_url`` is set."""
-    if "served_url" not in configuration.user_options(configuration.OURS):
+    """Return what Airflow's API server is to mount: nothing, unless ``[milepost] served_url`` is set.
+
+    Where ``[milepost]`` is wrong, that is logged, and what is mounted says that the store cannot be reached.
+    """
+    found = configuration.sources(configuration.OURS)
+    if not found:
         return []
+    from milepost.airflow.settings import check
+    from milepost.errors import ConfigurationError
+
+    try:
+        check()
+    except ConfigurationError as error:
+        _log.error("Milepost cannot be used: %s", error, extra={"action": "airflow_configuration"})
+    else:
+        if "served_url" not in found:
+            return []
     return [{"app": Serving(), "url_prefix": PREFIX, "name": "milepost"}]
 
 
@@ -69,12 +83,12 @@ class Serving:
                 from milepost.store import connect
 
                 settings = load()
-                place = "Airflow's configuration [milepost]"
+                place = settings.places.get("served_url", "Airflow's configuration [milepost]")
                 if settings.secret is None:
-                    raise ConfigurationError(f"{place}: served_url needs a secret, which workers show")
-                if (settings.served_url or "http").startswith("http"):
-                    raise ConfigurationError(f"{place}: served_url is a database, not another server")
-                limits = load_server_settings({"secret": settings.secret})  # which checks the secret, too
+                    raise ConfigurationError(f"{place}: served_url needs [milepost] secret, which workers show")
+                if (settings.served_url or "http").startswith(("http", "memory:")):
+                    raise ConfigurationError(f"{place}: served_url names a file or a database, not memory or another server")
+                limits = load_server_settings({"secret": settings.secret})
                 store = connect(**{**settings.arguments, "url": settings.served_url})
                 atexit.register(store.close)
                 self._app = execution_app(store, limits, [settings.secret])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from milepost.airflow import configuration
-from milepost.config import OPTIONS, Option, mask_url
-from milepost.config.settings import as_flag, as_number, as_text, parse_option
+from milepost.airflow.configuration import Source
+from milepost.config import OPTIONS, SERVER_OPTIONS, Option, mask_url
+from milepost.config.settings import as_flag, as_number, parse_option
 from milepost.errors import ConfigurationError
 
-__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "load", "name_secret"]
+__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "check", "load", "name_secret"]
 
 _OURS = configuration.OURS
 _SHARED = "state_store"
@@ -20,7 +22,7 @@ _NOT_SHARED = frozenset({"url", "backend"})
 PLUGIN_OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
-        Option("secret", None, as_text, "the worker secret of the server at url", secret=True),
+        Option("secret", None, SERVER_OPTIONS["secret"].parse, "the worker secret of the server at url", secret=True),
         Option("served_url", None, OPTIONS["url"].parse, "the store that Airflow's API server opens to workers (Airflow 3)"),
         Option("open_timeout", 3, as_number(1), "seconds that a task start waits for the store, once"),
         Option("keep_test_state", False, as_flag, "use the real store in dag.test() and tasks test, too"),
@@ -29,6 +31,13 @@ PLUGIN_OPTIONS: dict[str, Option] = {
         Option("durable_operators", True, as_flag, "let the operators of providers keep their jobs over retries"),
     )
 }
+
+
+_KNOWN: Final = {**OPTIONS, **PLUGIN_OPTIONS}
+_SENSITIVE: Final = frozenset(
+    (_OURS, one.name) for one in _KNOWN.values() if one.secret or one.name in ("url", "served_url")
+)
+"""Options that may have a password in them."""
 
 
 class AirflowSettings(NamedTuple):
@@ -43,6 +52,7 @@ class AirflowSettings(NamedTuple):
         sync_interval: Seconds between looks of the scheduler at Airflow's records; 0: none.
         take_over: Whether the longer names are Milepost's on Airflow 3.3 and later.
         durable_operators: Whether operators of providers keep their jobs.
+        places: Where options are set, by name.
     """
 
     arguments: dict[str, Any]
@@ -53,6 +63,7 @@ class AirflowSettings(NamedTuple):
     sync_interval: int
     take_over: bool
     durable_operators: bool
+    places: Mapping[str, str] = MappingProxyType({})
 
     def __repr__(self) -> str:
         shown = {name: mask_url(value) if name == "url" else value for name, value in self.arguments.items()}
@@ -65,29 +76,47 @@ def load() -> AirflowSettings:
     Raises:
         ConfigurationError: An option is unknown or has a bad value; the message names the place.
     """
-    known = {**OPTIONS, **PLUGIN_OPTIONS}
-    place = f"Airflow's configuration [{_OURS}]"
+    configuration.keep_secret(_SENSITIVE)
     arguments: dict[str, Any] = {}
     own: dict[str, Any] = {name: option.default for name, option in PLUGIN_OPTIONS.items()}
-    for name in sorted(configuration.user_options(_OURS)):
-        raw = configuration.configured(_OURS, name) if name in known else ""
-        if raw is None:
-            raise ConfigurationError(f"{place}: {name} is set by a command or a secret, which gives nothing")
-        value = parse_option(name, raw, place, _OURS, known)
-        (own if name in PLUGIN_OPTIONS else arguments)[name] = value
-    for name in configuration.user_options(_SHARED) & (OPTIONS.keys() - _NOT_SHARED) - arguments.keys():
-        raw = configuration.configured(_SHARED, name)
-        if raw is not None:
-            arguments[name] = parse_option(name, raw, f"Airflow's configuration [{_SHARED}]", _SHARED, OPTIONS)
+    places: dict[str, str] = {}
+    for name, source in sorted(configuration.sources(_OURS).items()):
+        value = _value(_OURS, name, source, _KNOWN)
+        (own if name in PLUGIN_OPTIONS else arguments)[name], places[name] = value, source.place
+    for name, source in sorted(configuration.sources(_SHARED).items()):
+        if name in OPTIONS and name not in _NOT_SHARED and name not in arguments:
+            arguments[name], places[name] = _value(_SHARED, name, source, OPTIONS), source.place
     if own["secret"] is not None and "url" not in arguments and own["served_url"] is None:
-        raise ConfigurationError(f"{place}: secret is that of a server, and there is no url")
-    return AirflowSettings(arguments, **own)
+        raise ConfigurationError(f"{places['secret']}: secret is that of a server, and there is no url")
+    return AirflowSettings(arguments, **own, places=places)
+
+
+def _value(section: str, name: str, source: Source, known: dict[str, Option]) -> Any:
+    if source.by and name in known and (section, name) not in _SENSITIVE:
+        able = ", ".join(sorted(option for _, option in _SENSITIVE))
+        raise ConfigurationError(
+            f"{source.place}: {name} cannot be given by {source.by}; options of [{_OURS}] that can: {able}"
+        )
+    raw = configuration.fetched(section, name, source) if name in known else ""
+    return parse_option(name, raw, source.place, section, known)
+
+
+def check() -> None:
+    """Look at ``[milepost]`` without running commands or fetching secrets, and have Airflow hide what may be secret.
+
+    Raises:
+        ConfigurationError: As in `load`.
+    """
+    found = configuration.sources(_OURS)
+    if found:
+        configuration.keep_secret(_SENSITIVE)
+    for name, source in sorted(found.items()):
+        if not source.by or (_OURS, name) not in _SENSITIVE:
+            _value(_OURS, name, source, _KNOWN)
 
 
 def name_secret(metastore: Any, settings: AirflowSettings) -> None:
     """Have the client of a server say where the secret is set, should the server not accept it."""
     if settings.secret is not None and hasattr(metastore, "credential_source"):
-        variables = [f"AIRFLOW__MILEPOST__SECRET{kind}" for kind in ("", "_CMD", "_SECRET")]
-        found = next((one for one in variables if one in os.environ), None)
-        place = "Airflow's configuration [milepost] secret" if found is None else f"environment variable {found}"
-        metastore.credential_source = place
+        place = settings.places.get("secret", "")
+        metastore.credential_source = place if place.startswith("environment") else f"{place} secret"

@@ -100,7 +100,8 @@ def _server(answer: _Answer) -> Check:
     about = answer.body.get("info") if isinstance(answer.body, dict) else None
     if answer.status != 200 or not isinstance(about, dict) or about.get("title") != "Milepost execution API":
         text = f"answers with HTTP {answer.status}, and not as a Milepost server does"
-        return Check("server", "fail", text, "correct url; behind a proxy it ends with the path that leads to the server")
+        fix = "correct url; behind a proxy it ends with the path to the server, at Airflow's API server with /milepost"
+        return Check("server", "fail", text, fix)
     version, took = str(about.get("version")), f"{answer.seconds * 1000:.1f} ms for an answer"
     if version != __version__:
         text = f"Milepost {version}, and this is {__version__}; {took}"

@@ -84,6 +84,8 @@ def _url(raw: Any) -> str:
     if isinstance(raw, PurePath):
         raise ValueError(f"must be a text such as sqlite:///{raw}")  # noqa: TRY004
     url = as_text(raw)
+    if len(url) > 1 and url[0] == url[-1] and url[0] in "\"'":
+        raise ValueError("must be written without quotes around it")
     scheme, colon, rest = url.partition(":")
     if not colon or len(scheme) == 1 or not scheme.replace("+", "").isalnum():  # no scheme, or the drive of a Windows path
         raise ValueError(f"must be a URL; for a file write sqlite:///{_file(url)}")

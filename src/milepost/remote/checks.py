@@ -114,7 +114,7 @@ def _writer(text: str) -> str:
 def _result_text(text: str) -> str:
     size = len(text) if text.isascii() else len(text.encode())
     if size > MAX_RESULT_BYTES:
-        raise ValueTooLargeError(size, MAX_RESULT_BYTES)
+        raise ValueTooLargeError(size, MAX_RESULT_BYTES, "the most that a result may have", None)
     return text
 
 

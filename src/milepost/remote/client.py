@@ -177,12 +177,13 @@ class HttpMetastore(Metastore):
         except ValueError:
             error = None
         if isinstance(error, AuthenticationError):
-            error = AuthenticationError(f"{error}; it is from {self.credential_source}")
+            error = AuthenticationError(f"{error} ({self.target}); it is from {self.credential_source}")
         if error is not None:
             return error, False
         if answer.status in (502, 503, 504):  # of something in between
             return StoreUnreachableError(f"the server {self.target} answers with HTTP {answer.status}"), True
-        return StoreError(f"{self.target} answers with HTTP {answer.status}: is it a Milepost server?"), True
+        hint = "; in Airflow's API server it is below /milepost" if answer.status in (404, 405) else ""
+        return StoreError(f"{self.target} answers with HTTP {answer.status}: is it a Milepost server?{hint}"), True
 
     # -- tokens -----------------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def find_credential(host: str, token: str | None, secret: str | None) -> tuple[s
     if not given:
         raise ConfigurationError(
             "a server needs a credential: the token of an attempt (MILEPOST_TOKEN) or the worker secret "
-            "([server] secret or secret_file)"
+            "([server] secret or secret_file; inside Airflow [milepost] secret, AIRFLOW__MILEPOST__SECRET)"
         )
     if not given.isascii() or not given.isprintable() or " " in given:
         raise ConfigurationError(f"the credential ({source}) has characters that do not fit into an HTTP header")

@@ -8,11 +8,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import urlsplit
 
 import pytest
 
-from milepost import OutcomeUnknownError, Store, StoreClosedError, TaskScope, VersionConflictError, connect
+from milepost import (
+    ConfigurationError,
+    OutcomeUnknownError,
+    Store,
+    StoreClosedError,
+    StoreError,
+    TaskScope,
+    VersionConflictError,
+    connect,
+)
 from tests.support.serving import SECRET
 
 SCOPE = TaskScope("dag", "run", "task")
@@ -145,3 +155,31 @@ async def test_a_closed_store(url: str) -> None:
 def test_verify_goes_to_the_server(launcher: Store) -> None:
     """Verifying checks the store behind the server."""
     launcher.verify()
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A server that has nothing of Milepost's, like Airflow's API server beside ``/milepost``."""
+
+    def do_POST(self) -> None:
+        """Answer."""
+        self.send_response(404)
+        self.end_headers()
+        self.wfile.write(b'{"detail":"Not Found"}')
+
+
+def test_a_url_that_lacks_its_path_is_told_of_it() -> None:
+    """A 404 that is none of Milepost's own has the hint at the path that a store has in Airflow's API server."""
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        with connect(url, secret=SECRET) as store, pytest.raises(StoreError, match=r"HTTP 404: .* it is below /milepost$"):
+            store.runs.list()
+
+
+def test_a_missing_credential_names_all_places_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside Airflow it is set elsewhere."""
+    monkeypatch.delenv("MILEPOST_TOKEN", raising=False)
+    with pytest.raises(
+        ConfigurationError, match=r"\[server\] secret or secret_file; inside Airflow \[milepost\] secret, AIRFLOW__"
+    ):
+        connect("http://192.0.2.1:8470")

@@ -83,17 +83,16 @@ def test_the_error_over_a_wrong_secret_names_its_source(
         monkeypatch.setenv("MILEPOST__SERVER__SECRET", wrong)
         source = "environment variable MILEPOST__SERVER__SECRET"
     elif place == "Airflow":
-        monkeypatch.setenv("AIRFLOW__MILEPOST__SECRET_CMD", "cat secret")
         source = "environment variable AIRFLOW__MILEPOST__SECRET_CMD"
     else:
         (tmp_path / SECRET_FILE).write_text(wrong)
     if place == "Airflow":
-        store = in_airflow(AirflowSettings({"url": url}, wrong, None, 3, False, 0, False, True))
+        store = in_airflow(AirflowSettings({"url": url}, wrong, None, 3, False, 0, False, True, {"secret": source}))
     else:
         store = connect(url, **arguments)
     with store, pytest.raises(AuthenticationError) as caught:
         store.runs.list()
-    assert str(caught.value) == f"the credential is unknown to this server; it is from {source}"
+    assert str(caught.value) == f"the credential is unknown to this server ({url}); it is from {source}"
 
 
 def test_a_file_of_secrets_with_a_bad_line(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ class MysqlEngine(NetworkEngine):
                 size,
                 packet * 3 // 4,
                 f"three quarters of the server's max_allowed_packet, {packet:,} bytes",
-                "a higher max_allowed_packet in the server's configuration",
+                "raise max_allowed_packet in the server's configuration",
             )
 
     def opened(self, connection: Any) -> tuple[int, float]:
