@@ -83,7 +83,10 @@ class ResumableJobMixin(ABC):
 
     @abstractmethod
     def submit_job(self, context: Any) -> Any:
-        """Submit the job and return its id, any value that can be stored; `submission_token` is set."""
+        """Submit the job and return its id, any value that can be stored; `submission_token` is set.
+
+        With `None`, as in Airflow, the job is waited for by this attempt, and no later one knows of it.
+        """
 
     @abstractmethod
     def get_job_status(self, external_id: Any, context: Any) -> Any:

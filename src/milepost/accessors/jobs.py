@@ -60,7 +60,7 @@ class JobRequest(NamedTuple):
         params: The `fingerprints` of its parameters.
         on_unknown: What to do where an earlier submission's outcome is not known and there is no ``find``.
         on_changed: What to do where the parameters changed while the job runs.
-        method: What the names of the user's functions end in, for messages.
+        method: What the names of an operator's methods end in, for messages; a function of a task has no such name.
     """
 
     key: str
@@ -228,6 +228,9 @@ class _Job:
         job: Any = ABSENT
         try:
             job = yield Ask(self._submits, request.submit, intent.token)
+            if job is None and request.method:  # an operator's, which may do without: so it is in Airflow
+                self._log(f"{self._submits} returned no id, so that a later attempt cannot know whether there is a job")
+                return self._decided(step.action, job, "active", step.reason, intent, submitted=True)
             intent = yield self._keep(self._item(job, self._submits), job, intent)
         except GeneratorExit:
             raise  # nobody waits for the end of this call any more

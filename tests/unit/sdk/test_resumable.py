@@ -153,6 +153,28 @@ def test_every_path_returns_the_result(store: Store, service: Service, kind: typ
     assert store.task_store(SCOPE).get("work_id") == "j2"
 
 
+def test_a_job_without_an_id_is_waited_for_and_forgotten(
+    store: Store, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where `submit_job` returns `None`, as Airflow allows, the attempt goes on and warns; the next one submits."""
+
+    class Nameless(Work):
+        def submit_job(self, context: Any) -> Any:
+            job = super().submit_job(context)
+            return job if job == "j1" else None
+
+    results, polled = [], []
+    for number in (1, 2, 3):
+        operator = make(Nameless, service)
+        results.append(run(operator, attempt(store, number)))
+        polled.append(operator.polled)
+        service.jobs["j1"] = "gone"
+    assert results == ["result of j1", "result of None", "result of None"]
+    assert polled == [["j1"], [None], [None]]
+    assert "submit_job returned no id, so that a later attempt cannot know whether there is a job" in caplog.text
+    assert store.task_store(SCOPE).keys() == []
+
+
 @pytest.mark.parametrize("kind", [Full, Slow])
 def test_a_job_whose_answer_was_lost_is_found(store: Store, service: Service, kind: type[Work]) -> None:
     """`find_job` finds by token what was cut off; the decision says that it was adopted."""
