@@ -67,3 +67,14 @@ def test_spark_on_yarn_without_its_rest_api_goes_on_as_it_was(home: Home, jobs: 
     assert [one["tasks"]["submit[-1]"] for one in ended.values()] == ["success", "failed"]
     assert "does not keep its job over retries: on YARN" in home.logs[-1]
     assert jobs.ask()["submitted"] == {"spark": 1}
+
+
+def test_an_operator_inside_of_a_task_remembers_nothing(home: Home, jobs: Jobs) -> None:
+    """Code of a task that executes operators itself gets a job of each: they would share a key. Mapped tasks remember."""
+    if not home.at_most(3, 2):
+        pytest.skip("the operators are Airflow's own from 3.3 on")
+    jobs.ask({"spark/4": ["lost", "success"], "spark/5": ["lost", "success"]})
+    ended = home.test("providers.py", "nested", "mapped", env=jobs.connections)
+    assert ended["nested"]["tasks"] == {"submit[-1]": "success"}
+    assert ended["mapped"]["tasks"] == {"submit[0]": "success", "submit[1]": "success"}
+    assert jobs.ask()["submitted"] == {"spark": 5}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from milepost.airflow import compat
 from milepost.resumable import ResumableJobMixin
@@ -21,6 +22,9 @@ class DurableJobMixin(ResumableJobMixin):
     .. versionadded:: 0.1
     """
 
+    if TYPE_CHECKING:
+        task_id: str  # the operator's
+
     @compat.takes_default_args
     def __init__(self, *, durable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(durable=durable is not False, **kwargs)
@@ -35,6 +39,26 @@ class DurableJobMixin(ResumableJobMixin):
     @durable.setter
     def durable(self, value: bool) -> None:
         self.__dict__["durable"] = value
+
+    def execute_resumable(self, context: Any) -> Any:
+        """As the mixin's; an operator that is not the task itself remembers nothing: several of them would share a key."""
+        if not self.durable or _runs_as_task(self, context):
+            return super().execute_resumable(context)
+        _log.info(
+            "%s does not keep its job over retries, because it is not a task, but executed by one",
+            self.task_id, extra={"action": "airflow_not_durable"},
+        )  # fmt: skip
+        self.durable = False
+        try:
+            return super().execute_resumable(context)
+        finally:
+            self.durable = True
+
+
+def _runs_as_task(operator: Any, context: Any) -> bool:
+    """Tell whether an operator is the task that runs, and not one that code of a task, or a test, executes by itself."""
+    task = context.get("task") if isinstance(context, Mapping) else None
+    return getattr(task, "task_id", None) == operator.task_id and isinstance(operator, type(task))
 
 
 def _refuses(operator: Any) -> bool:

@@ -60,3 +60,18 @@ with DAG("yarn", start_date=START, schedule=None) as yarn:
 
 with DAG("yarn_durable", start_date=START, schedule=None) as yarn_durable:
     submit("spark", conn_id="yarn", durable=True)
+
+with DAG("nested", start_date=START, schedule=None) as nested:
+
+    @task(task_id="submit")
+    def loads(tables, **context):
+        """Execute one operator after the other, as people do."""
+        for table in tables:
+            submit("spark", name=table).execute(context)
+        submit("spark", name="bare").execute({})
+
+    loads(["orders", "customers"])
+
+with DAG("mapped", start_date=START, schedule=None) as mapped:
+    operator, needed = OPERATORS["spark"]
+    operator.partial(task_id="submit", retries=1, retry_delay=timedelta(0), **needed).expand(name=["orders", "customers"])
