@@ -202,7 +202,10 @@ class AccessError(MilepostError):
 
 
 class AuthenticationError(AccessError):
-    """There is no credential, or the server does not know it, or it has expired; the message says where it is from. HTTP 401."""
+    """There is no credential, or the server does not know it, or it has expired; the message says where it is from.
+
+    HTTP 401.
+    """
 
 
 class ForbiddenError(AccessError):
