@@ -149,6 +149,52 @@ def test_state_follows_airflow(synced: Synced) -> None:
         assert store.assets.get(asset("waited")).active is synced.aliases
 
 
+def test_attempts_that_ended_in_airflow_end(synced: Synced) -> None:
+    """An attempt whose task was marked, or whose process was killed, is ended as Airflow has it; no other one is touched.
+
+    What was staged by code that did not return is dropped; a task that waited and succeeded is taken at its word.
+    """
+    _, run = synced.steps(["serialize"], ["test", FILE, "records"])
+    work, first, second = (TaskScope("records", run["run_id"], *where) for where in (("work",), ("each", 0), ("each", 1)))
+    written = asset("written")
+
+    def begin(attempt: int, *then: str) -> None:
+        with connect(synced.url) as store:
+            (kept,) = [one for one in store.runs.list() if one.run_id == run["run_id"]]
+            for scope, state in zip((work, first, second), then, strict=True):
+                opened = store.instances.open(scope, attempt, incarnation=kept.incarnation, outlets=[written])
+                opened["asset_store"].stage("watermark", attempt)
+                if state != "running":
+                    store.instances.finish(scope, attempt, state)  # type: ignore[arg-type]
+
+    def found() -> tuple[list[tuple[str, int]], Any]:
+        with connect(synced.url) as store:
+            records = [store.instances.get(scope) for scope in (work, first, second)]
+            return [(one.state, one.attempt) for one in records if one], store.asset_store(written).get("watermark")
+
+    def said(run_state: str, *rows: tuple[str, int]) -> list[Any]:
+        names = (("work", -1), ("each", 0), ("each", 1))
+        return ["say", "records", run["run_id"], run_state, [[*name, *row] for name, row in zip(names, rows, strict=True)]]
+
+    begin(7, "running", "running", "deferred")
+    waits = said("running", ("success", 6), ("running", 7), ("up_for_reschedule", 7))
+    _, untouched = synced.steps(waits, SYNC)
+    assert untouched["out"]["ended"] == []
+    assert found() == ([("running", 7), ("running", 7), ("deferred", 7)], 0)
+
+    marked = said("running", ("success", 7), ("skipped", 8), ("success", 7))
+    _, asked, done, again = synced.steps(marked, [*SYNC, "--dry-run"], SYNC, SYNC)
+    every = sorted(map(str, (work, first, second)))
+    assert [sorted(answer["out"]["ended"]) for answer in (asked, done, again)] == [every, every, []]
+    assert found() == ([("failed", 7), ("skipped", 7), ("success", 7)], 7)
+
+    begin(9, "running", "running", "up_for_retry")
+    over = said("failed", ("failed", 1), ("upstream_failed", 1), ("up_for_retry", 9))
+    _, done = synced.steps(over, SYNC)
+    assert sorted(done["out"]["ended"]) == sorted(map(str, (work, first)))
+    assert found() == ([("failed", 9), ("failed", 9), ("up_for_retry", 9)], 7)
+
+
 def test_the_scheduler_keeps_the_store_in_line(synced: Synced, tmp_path: Path) -> None:
     """With `sync_interval`, the assets of DAGs come to be known while a scheduler runs; what it started ends with it."""
     environment = {**synced.env, "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False"}

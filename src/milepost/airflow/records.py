@@ -24,6 +24,9 @@ __all__ = ["DagState", "Records", "at_airflow", "reading", "references"]
 _SOME = 500
 """Runs that are asked for at a time."""
 
+_ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
+"""States of task instances that do not go on by themselves."""
+
 Reference = tuple[AssetScope, Direction]
 
 
@@ -119,6 +122,34 @@ class Records:
                 found.update((dag_id, run_id) for (run_id,) in query)
         return found
 
+    def ended(self, dag_id: str, run_id: str, attempts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
+        """Return how attempts of a run ended, by task and map index; those that may go on are left out.
+
+        Args:
+            dag_id: The DAG.
+            run_id: The run.
+            attempts: Numbers of attempts by task and map index.
+        """
+        from airflow.models.dagrun import DagRun
+        from airflow.models.taskinstance import TaskInstance
+
+        of_run = self.session.query(DagRun.state).filter(DagRun.dag_id == dag_id, DagRun.run_id == run_id).scalar()
+        over = of_run is not None and _name(of_run) in ("success", "failed")
+        found = dict.fromkeys(attempts, "removed") if over else {}
+        tasks = sorted({task_id for task_id, _ in attempts})
+        columns = (TaskInstance.task_id, TaskInstance.map_index, TaskInstance.state, TaskInstance.try_number)
+        for start in range(0, len(tasks), _SOME):
+            some = TaskInstance.task_id.in_(tasks[start : start + _SOME])
+            query = self.session.query(*columns).filter(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, some)
+            for task_id, map_index, state, number in query:
+                if (attempt := attempts.get((task_id, map_index))) is None:
+                    continue
+                if _name(state) in _ENDED and (over or number >= attempt):
+                    found[task_id, map_index] = _name(state)
+                else:
+                    found.pop((task_id, map_index), None)
+        return found
+
     def dags(self) -> dict[str, DagState]:
         """Return all DAGs that there are, in force or not."""
         from airflow.models.dag import DagModel
@@ -143,6 +174,10 @@ class Records:
     def aliases(self) -> list[tuple[str, AssetScope]]:
         """Return the assets that aliases stand for, each with the name of the alias."""
         return [(alias, AssetScope(name=name, uri=uri)) for alias, name, uri in compat.alias_rows(self.session)]
+
+
+def _name(state: Any) -> str:
+    return str(getattr(state, "value", state))
 
 
 # -- the serialized form of a DAG -----------------------------------------------------------------------------------------

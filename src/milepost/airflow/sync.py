@@ -11,8 +11,18 @@ from milepost.airflow import compat
 from milepost.airflow.records import DagState, Records, Reference, reading
 from milepost.asset_records import AssetChanges, AssetRecord, Direction
 from milepost.calls import InstancePage, RunPage
-from milepost.errors import ConflictError, InvalidValueError, RunNotFoundError, StaleAttemptError
-from milepost.run_records import RunRecord
+from milepost.entry import InstanceState
+from milepost.errors import (
+    ConflictError,
+    InstanceNotFoundError,
+    InstanceStateError,
+    InvalidValueError,
+    NotFoundError,
+    RunNotFoundError,
+    StaleAttemptError,
+    UnsupportedTypeError,
+)
+from milepost.run_records import InstanceRecord, RunRecord
 from milepost.scopes import AssetScope
 from milepost.store import Store
 
@@ -30,6 +40,7 @@ class SyncReport:
         dry_run: Whether nothing was changed.
         runs: Runs that Airflow no longer has, each ``DAG/RUN``; their task state was removed.
         instances: How many task instances these had.
+        ended: Attempts that Airflow's record shows as ended, each ``DAG/RUN/TASK`` (and the map index): they are now.
         dags: DAGs whose references to assets were recorded anew.
         gone: Those of them that count as gone from Airflow.
         added: Assets that were recorded for the first time.
@@ -42,6 +53,7 @@ class SyncReport:
     dry_run: bool
     runs: list[str] = field(default_factory=list)
     instances: int = 0
+    ended: list[str] = field(default_factory=list)
     dags: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
@@ -63,6 +75,7 @@ def sync(store: Store, *, dry_run: bool = False, force: bool = False) -> SyncRep
 
     * The state of runs that the plugin recorded and that Airflow no longer has is removed. Runs that were recorded
       otherwise stay.
+    * Attempts that are open here and have ended there are ended: their process was killed, or a person marked the task.
     * The assets that active DAGs refer to are recorded as theirs. A DAG counts as gone if Airflow has no record of it and
       the store no runs of it but Airflow's, or if it is not active, was last parsed more than ``orphan_grace_hours`` ago,
       and its file can be parsed. Any other DAG keeps its assets.
@@ -80,15 +93,19 @@ def sync(store: Store, *, dry_run: bool = False, force: bool = False) -> SyncRep
     report = SyncReport(dry_run)
     # The store first: what it has recorded was in Airflow before.
     ours, others = _recorded(store)
+    opened = _open_attempts(store, ours)
     held = store.assets.list()
     with reading() as records:
         there = records.runs_there((one.dag_id, one.run_id) for one in ours)
         dags = records.dags()
         if not force:
             _check(ours, there, held, dags)
+        lost = list(_lost(records, {run: opened[run] for run in opened.keys() & there}))
         wanted = dict(_wanted(records, dags, held, others, store.settings.orphan_grace_hours, report))
         aliases = records.aliases()
     _collect(store, [one for one in ours if (one.dag_id, one.run_id) not in there], report)
+    for one, state in lost:
+        _end(store, one, state, report)
     _declare(store, wanted, held, report)
     _attach(store, aliases, report)
     return report
@@ -148,6 +165,50 @@ def _instances(store: Store, run: RunRecord) -> int:
         if len(page) < _PAGE:
             return count
         task, index = page[-1].scope.task_id, page[-1].scope.map_index
+
+
+# -- attempts -------------------------------------------------------------------------------------------------------------
+
+
+def _open_attempts(store: Store, ours: list[RunRecord]) -> dict[tuple[str, str], list[InstanceRecord]]:
+    """Return the attempts that are open, of runs that the plugin recorded, by run."""
+    runs = {(one.dag_id, one.run_id) for one in ours}
+    found: dict[tuple[str, str], list[InstanceRecord]] = defaultdict(list)
+    states: tuple[InstanceState, ...] = ("running", "deferred", "up_for_retry")
+    for state in states:
+        for one in store.instances.list(state=state):
+            if one.damaged is None and (run := (one.scope.dag_id, one.scope.run_id)) in runs:
+                found[run].append(one)
+    return found
+
+
+def _lost(
+    records: Records, opened: Mapping[tuple[str, str], list[InstanceRecord]]
+) -> Iterator[tuple[InstanceRecord, InstanceState]]:
+    """Give the attempts that have ended in Airflow, and how they are to end here."""
+    for run, some in opened.items():
+        ended = records.ended(*run, {(one.scope.task_id, one.scope.map_index): one.attempt for one in some})
+        for one in some:
+            state = ended.get((one.scope.task_id, one.scope.map_index))
+            if state == "skipped":
+                yield one, "skipped"
+            elif state == "success" and one.state != "running":  # its trigger may have ended it, or a person
+                yield one, "success"
+            elif state is not None:  # what was staged by code that did not return is not to be seen
+                yield one, "failed"
+
+
+def _end(store: Store, one: InstanceRecord, state: InstanceState, report: SyncReport) -> None:
+    if not report.dry_run:
+        reason = "it did not record its end; Airflow has it as ended"
+        try:
+            store.instances.finish(one.scope, one.attempt, state, incarnation=one.incarnation, error=reason)
+        except (StaleAttemptError, InstanceStateError, InstanceNotFoundError):
+            return  # it went on, or ended, just now
+        except (NotFoundError, ConflictError, UnsupportedTypeError) as error:  # what it staged cannot be written
+            report.left[str(one.scope)] = str(error)
+            return
+    report.ended.append(str(one.scope))
 
 
 # -- assets ---------------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def sync(
     url: Url = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the state of runs that Airflow no longer has, and record which assets its DAGs refer to.
+    """Remove the state of runs that Airflow no longer has, end attempts that ended there, record the assets of its DAGs.
 
     Example: milepost airflow sync --dry-run
     """
@@ -161,6 +161,7 @@ def _tell(report: MoveReport, as_json: bool) -> None:
 def _print(report: SyncReport) -> None:
     kinds = (
         (report.runs, f"runs that Airflow no longer has, with {report.instances} task instances"),
+        (report.ended, "attempts that have ended in Airflow"),
         (report.dags, "DAGs that refer to other assets by now"),
         (report.gone, "DAGs that are gone from Airflow"),
         (report.added, "new assets"),

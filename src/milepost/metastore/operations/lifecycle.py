@@ -368,7 +368,7 @@ def _refuse_running(call: calls.Restore, attempt: int) -> Operation[None]:
     if state != "running" or held:
         raise InstanceStateError(
             f"attempt {attempt} of {scope} is running; restore when it has ended, or clear the instance first "
-            "(`milepost runs clear`): that ends the attempt"
+            "(`milepost runs clear`): that ends the attempt; one that has ended in Airflow, `milepost airflow sync` ends"
         )
     if not call.force:
         raise InstanceStateError(
