@@ -160,7 +160,8 @@ class TaskStoreAccessor(Accessor):
             run_id: That run; by default the latest run recorded earlier in which the instance has keys.
 
         Raises:
-            KeyError: The run is this one, a later or an unknown one, has no keys, or its mapped item was another.
+            KeyError: No earlier run has keys, as in a DAG's first run; or the run that was named is this one, a later or an
+                unknown one, has no keys, or its mapped item was another.
         """
         return self._view(*self._metastore.call(self._past_run(run_id)))
 
