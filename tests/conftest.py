@@ -70,7 +70,7 @@ def require() -> Require:
 
 @pytest.fixture(autouse=True)
 def _no_milepost_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the MILEPOST* variables of the person who runs the tests."""
+    """Hide the variables of the person who runs the tests: MILEPOST*, and those with options inside Airflow."""
     for name in list(os.environ):
-        if name.startswith("MILEPOST"):
+        if name.startswith(("MILEPOST", "AIRFLOW__MILEPOST")):
             monkeypatch.delenv(name)

@@ -157,7 +157,7 @@ def _behind_server(
 
     with naming_the_place("url", arguments):
         address = parse_url(settings.url)
-    credential, source = find_credential(address.host, token, secret)
+    credential, source = find_credential(settings.url, address.host, token, secret)
     return HttpMetastore(settings.url, credential, source=source, clock=clock)
 
 

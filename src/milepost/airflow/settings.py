@@ -65,6 +65,12 @@ class AirflowSettings(NamedTuple):
     durable_operators: bool
     places: Mapping[str, str] = MappingProxyType({})
 
+    @property
+    def secret_place(self) -> str:
+        """Where the secret is set."""
+        place = self.places.get("secret", "Airflow's configuration [milepost]")
+        return place if place.startswith("environment") else f"{place} secret"
+
     def __repr__(self) -> str:
         shown = {name: mask_url(value) if name == "url" else value for name, value in self.arguments.items()}
         return f"AirflowSettings({shown!r}, open_timeout={self.open_timeout}, keep_test_state={self.keep_test_state})"
@@ -118,5 +124,4 @@ def check() -> None:
 def name_secret(metastore: Any, settings: AirflowSettings) -> None:
     """Have the client of a server say where the secret is set, should the server not accept it."""
     if settings.secret is not None and hasattr(metastore, "credential_source"):
-        place = settings.places.get("secret", "")
-        metastore.credential_source = place if place.startswith("environment") else f"{place} secret"
+        metastore.credential_source = settings.secret_place

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from milepost import Store
+from milepost.cli.airflow_options import load_airflow_options
 from milepost.cli.common import AsJson, Url, at_least_one, fail, flush, open_store, plain, say, show, spoken, table
+from milepost.config import also_from, mask_url, resolve
 from milepost.errors import MilepostError
 
 if TYPE_CHECKING:
@@ -38,17 +40,13 @@ def _group() -> None:
 
 @contextmanager
 def _open(url: str | None, *, create: bool = False) -> Iterator[Store]:
-    """Open the store that Airflow's plugin uses."""
-    from milepost.airflow.records import at_airflow
-    from milepost.airflow.settings import load, name_secret
-
-    with at_airflow():
-        settings = load()
-    options = {**settings.arguments, "secret": settings.secret}
-    configured = options.pop("url", None)
-    with open_store(url or configured, create=create, **options) as store:
-        name_secret(store.metastore, settings)
-        yield store
+    """Open the store that Airflow's plugin uses, and name it on standard error."""
+    options = load_airflow_options()
+    with also_from(lambda: options):
+        found = resolve({"url": url})["url"]
+        fail(f"the store is {mask_url(found.value)} ({'--url' if url else found.source})")
+        with open_store(url, create=create) as store:
+            yield store
 
 
 @app.command("sync")

@@ -25,8 +25,10 @@ from milepost.cli import (
     transfer,
     watch,
 )
+from milepost.cli.airflow_options import airflow_options
 from milepost.cli.common import OutputError, fail, flush, say, spoken
 from milepost.cli.exits import Exit, exit_of
+from milepost.config import also_from
 from milepost.errors import MilepostError
 from milepost.streams import discard
 
@@ -82,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     _settle_streams()
     try:
-        code = _run(_process_arguments() if arguments is None else list(arguments))
+        with also_from(airflow_options):
+            code = _run(_process_arguments() if arguments is None else list(arguments))
         flush()
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):

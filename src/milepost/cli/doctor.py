@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import typer
 
 from milepost import __version__, connect
+from milepost.cli.airflow_options import airflow_here, plugin_is_found, where_configured
 from milepost.cli.common import AsJson, Url, say, show, size_text, when
 from milepost.cli.exits import Exit
 from milepost.cli.mounts import MOUNTINFO, is_network, is_volatile, mount_of
@@ -92,6 +93,7 @@ def _checks(url: str | None) -> Iterator[Check]:
         return
     changed = [name for name, one in found.items() if one.source != "default" and name != "url"]
     yield Check("configuration", "ok", f"{path or 'no file'}; set: {', '.join(changed) or 'nothing'}")
+    yield from _airflow(url)
     yield Check("store", "ok", f"{mask_url(settings.url)} (from {'--url' if url else found['url'].source})")
     if settings.url.startswith("sqlite:///"):
         try:
@@ -114,6 +116,23 @@ def _checks(url: str | None) -> Iterator[Check]:
         yield Check("durability", "warn", "memory:// is gone when its process ends", "name a sqlite:/// file as url")
         return
     yield from _schema(settings)
+
+
+def _airflow(url: str | None) -> Iterator[Check]:
+    """Say whose store this is, where Airflow is configured to use one."""
+    place = where_configured()
+    if place is None:
+        return
+    if not airflow_here():
+        text = f"configured ({place}), and not in this Python: another store than its tasks' may be looked at"
+        yield Check("airflow", "warn", text, "run this with the Python of Airflow, or name its store with --url")
+        return
+    whose = "--url, not what its tasks use" if url else "the store that its tasks use"
+    if plugin_is_found():
+        yield Check("airflow", "ok", f"configured ({place}); this looks at {whose}; the plugin is found")
+    else:
+        text = f"configured ({place}); this looks at {whose}; the plugin is not found"
+        yield Check("airflow", "warn", text, "install Milepost into the environment of Airflow")
 
 
 def _sqlite() -> Check:

@@ -78,7 +78,7 @@ def server_checks(url: str) -> Iterator[Check]:
         ready = _ready(_ask(address, "GET", "/ready"))
         yield ready
         if ready.status != "fail":
-            yield from _inside(address)
+            yield from _inside(url, address)
     except ssl.SSLError as error:
         text = f"no TLS connection to {address}: {getattr(error, 'verify_message', None) or error.reason or error}"
         yield Check("server", "fail", text, "see whether https is spoken there, and whose certificate is shown")
@@ -117,10 +117,10 @@ def _ready(answer: _Answer) -> Check:
     return Check("readiness", "warn", f"not told: HTTP {answer.status} for /ready", "have the proxy hand on /ready")
 
 
-def _inside(address: Address) -> Iterator[Check]:
+def _inside(url: str, address: Address) -> Iterator[Check]:
     """Check what needs a credential."""
     try:
-        credential, source = find_credential(address.host, None, None)
+        credential, source = find_credential(url, address.host, None, None)
     except ConfigurationError as error:
         yield Check("credential", "fail", str(error), "set one of them")
         return
@@ -153,7 +153,7 @@ def _refused(answer: _Answer, credential: str, source: str) -> Check:
     else:
         told = answer.body.get("detail") if isinstance(answer.body, dict) else None
         text = f"{source}: {told or 'refused'}"
-    return Check("credential", "fail", text, "set the server's worker secret ([server] secret or secret_file)")
+    return Check("credential", "fail", text, "set the server's worker secret there, or as [server] secret or secret_file")
 
 
 def _clock(server: float, here: float, took: float) -> Check:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from milepost.cli.common import Url, at_least_one, whole
-from milepost.config import load_server_settings, load_settings
+from milepost.cli.airflow_options import where_configured
+from milepost.cli.common import Url, at_least_one, fail, whole
+from milepost.config import Elsewhere, also_from, load_server_settings, mask_url, naming_the_place, resolve
 from milepost.errors import MissingDependencyError
 
 __all__ = ["register"]
@@ -39,11 +40,18 @@ def serve(
     Example: milepost serve --url postgresql://localhost/milepost
     """
     settings = load_server_settings({"host": host, "port": port, "workers": workers})
-    store = load_settings({"url": url})
     _check_packages()
+    from milepost.server.serve import check_served
     from milepost.server.serve import serve as run
 
-    run(store.url, settings, requests=log_requests)
+    # A server is what Airflow's own url may lead to; what it serves is configured for itself.
+    with also_from(lambda: Elsewhere({}, None)):
+        found = resolve({"url": url})["url"]
+        with naming_the_place("url", {"url": url}):
+            check_served(found.value)
+        if found.source in ("default", "MILEPOST_HOME") and (place := where_configured()) is not None:
+            fail(f"serves {mask_url(found.value)}, not the store of Airflow ({place}); --url names another one")
+        run(found.value, settings, requests=log_requests)
 
 
 def _check_packages() -> None:

@@ -6,13 +6,16 @@ from milepost.config.server import SERVER_OPTIONS, ServerSettings, read_secret
 from milepost.config.settings import OPTIONS, Option, Settings
 from milepost.config.sources import (
     SECTIONS,
+    Elsewhere,
     Resolved,
+    also_from,
     config_file,
     default_folder,
     load_server_settings,
     load_settings,
     naming_the_place,
     resolve,
+    secret_of,
 )
 from milepost.config.urls import PERCENT_HINT, mask_url
 
@@ -21,10 +24,12 @@ __all__ = [
     "PERCENT_HINT",
     "SECTIONS",
     "SERVER_OPTIONS",
+    "Elsewhere",
     "Option",
     "Resolved",
     "ServerSettings",
     "Settings",
+    "also_from",
     "config_file",
     "default_folder",
     "load_server_settings",
@@ -33,4 +38,5 @@ __all__ = [
     "naming_the_place",
     "read_secret",
     "resolve",
+    "secret_of",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,9 @@ from milepost.errors import ConfigurationError
 
 __all__ = [
     "SECTIONS",
+    "Elsewhere",
     "Resolved",
+    "also_from",
     "config_file",
     "default_folder",
     "default_url",
@@ -22,6 +24,7 @@ __all__ = [
     "load_settings",
     "naming_the_place",
     "resolve",
+    "secret_of",
 ]
 
 SECTIONS: dict[str, dict[str, Option]] = {"state_store": OPTIONS, "server": SERVER_OPTIONS}
@@ -34,6 +37,45 @@ class Resolved(NamedTuple):
 
     value: Any
     source: str
+
+
+class Elsewhere(NamedTuple):
+    """What the configuration of another program says.
+
+    Args:
+        options: Options of ``[state_store]``.
+        secret: The worker secret of the server that is their ``url``.
+    """
+
+    options: dict[str, Resolved]
+    secret: Resolved | None
+
+
+_elsewhere: list[Callable[[], Elsewhere]] = []
+
+
+@contextmanager
+def also_from(found: Callable[[], Elsewhere]) -> Iterator[None]:
+    """Have options of another program's configuration win over all but arguments.
+
+    Args:
+        found: Returns them; asked when an option is first needed.
+    """
+    _elsewhere.append(found)
+    try:
+        yield
+    finally:
+        _elsewhere.pop()
+
+
+def secret_of(url: str) -> Resolved | None:
+    """Return the worker secret that goes with a server by another program's configuration, and to no other server.
+
+    Args:
+        url: The server.
+    """
+    found = _elsewhere[-1]() if _elsewhere else None
+    return found.secret if found and "url" in found.options and found.options["url"].value == url else None
 
 
 def default_folder(environment: Mapping[str, str]) -> Path:
@@ -144,6 +186,8 @@ def resolve(
     if path := config_file(environment):
         found |= _from_file(path).get(section, {})
     found |= _from_environment(environment).get(section, {})
+    if section == "state_store" and _elsewhere:
+        found |= _elsewhere[-1]().options
     for name, raw in arguments.items():
         if raw is not None or name not in options:
             found[name] = Resolved(parse_option(name, raw, "argument", section, options), "argument")

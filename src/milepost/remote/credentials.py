@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from milepost.config import default_folder, load_server_settings, read_secret, resolve
+from milepost.config import default_folder, load_server_settings, read_secret, resolve, secret_of
 from milepost.config.server import SECRET_FILE
 from milepost.errors import ConfigurationError
 
@@ -15,22 +15,26 @@ TOKEN_VARIABLE = "MILEPOST_TOKEN"  # noqa: S105  (a name)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def find_credential(host: str, token: str | None, secret: str | None) -> tuple[str, str]:
+def find_credential(url: str, host: str, token: str | None, secret: str | None) -> tuple[str, str]:
     """Return the credential for a server, and where it is from.
 
     Args:
-        host: The server's host.
+        url: The server.
+        host: Its host.
         token: The token of an attempt, if one was given.
         secret: The worker secret, if it was given.
 
     Returns:
-        The argument, or what ``MILEPOST_TOKEN``, ``[server] secret`` or ``secret_file`` hold, or, for a server on this
-        machine, the secret that it made for this user.
+        The argument, or what goes with this url in another program's configuration (`also_from`), or what
+        ``MILEPOST_TOKEN``, ``[server] secret`` or ``secret_file`` hold, or, for a server on this machine, the secret that it
+        made for this user.
 
     Raises:
         ConfigurationError: There is none.
     """
     given, source = (token, "argument token") if token else (secret, "argument secret")
+    if not given and (found := secret_of(url)) is not None:
+        given, source = found
     if not given:
         given, source = os.environ.get(TOKEN_VARIABLE), f"environment variable {TOKEN_VARIABLE}"
     if given is None:

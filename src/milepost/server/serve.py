@@ -34,7 +34,7 @@ from milepost.store import connect
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["is_loopback", "serve"]
+__all__ = ["check_served", "is_loopback", "serve"]
 
 _log = logging.getLogger("milepost.server")
 
@@ -133,6 +133,18 @@ class _Processes(Multiprocess):
         return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
 
 
+def check_served(url: str) -> None:
+    """Check that a store can be served.
+
+    Raises:
+        ConfigurationError: It lives in one process, or is a server itself.
+    """
+    if url.startswith("memory:"):
+        raise ConfigurationError("memory:// lives in one process and ends with it; serve a file or a database")
+    if url.startswith(("http:", "https:")):
+        raise ConfigurationError(f"{mask_url(url)} is a server already; serve the store behind it")
+
+
 def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None:
     """Serve a store until a signal ends it.
 
@@ -146,10 +158,6 @@ def serve(url: str, settings: ServerSettings, *, requests: bool = False) -> None
         StoreError: The store cannot be opened, by this process or one of several.
     """
     accepted = _secrets(settings)
-    if url.startswith("memory:"):
-        raise ConfigurationError("memory:// lives in one process and ends with it; serve a file or a database")
-    if url.startswith(("http:", "https:")):
-        raise ConfigurationError(f"{mask_url(url)} is a server already; serve the store behind it")
     connect(url).close()  # so that what is wrong with it is said once, before there are processes
     config = uvicorn.Config(
         functools.partial(_application, url, settings, accepted),

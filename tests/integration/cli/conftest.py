@@ -45,10 +45,11 @@ class Cli:
         self._forked = forked
         self.file = home / "milepost.db"
         self.url = f"sqlite:///{self.file}"
-        hidden = ("MILEPOST", "PYTHON", "XDG_", "COV_")
+        hidden = ("MILEPOST", "PYTHON", "XDG_", "COV_", "AIRFLOW")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
         self.environment |= {
             "MILEPOST_HOME": str(home),
+            "AIRFLOW_HOME": str(home),
             "XDG_CONFIG_HOME": str(home / "config"),
             "PYTHONWARNINGS": "error",
             "TZ": "UTC",
