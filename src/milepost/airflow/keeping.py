@@ -28,7 +28,8 @@ def keep_in_line() -> None:
     try:
         seconds = as_number(0)(configuration.plainly_configured(configuration.OURS, "sync_interval") or "0")
     except ValueError as error:
-        _kept.append(ConfigurationError(f"Airflow's configuration [milepost]: sync_interval {error}"))
+        place = configuration.sources(configuration.OURS)["sync_interval"].place
+        _kept.append(ConfigurationError(f"{place}: sync_interval {error}"))
         _log.error("the store is not kept in line with Airflow: %s", _kept[0], extra={"action": "airflow_sync"})
         return
     if seconds:

@@ -182,7 +182,7 @@ class HttpMetastore(Metastore):
             return error, False
         if answer.status in (502, 503, 504):  # of something in between
             return StoreUnreachableError(f"the server {self.target} answers with HTTP {answer.status}"), True
-        hint = "; in Airflow's API server it is below /milepost" if answer.status in (404, 405) else ""
+        hint = " In Airflow's API server it is below /milepost." if answer.status in (404, 405) else ""
         return StoreError(f"{self.target} answers with HTTP {answer.status}: is it a Milepost server?{hint}"), True
 
     # -- tokens -----------------------------------------------------------------------------------------------------------

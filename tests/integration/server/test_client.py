@@ -172,7 +172,7 @@ def test_a_url_that_lacks_its_path_is_told_of_it() -> None:
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        with connect(url, secret=SECRET) as store, pytest.raises(StoreError, match=r"HTTP 404: .* it is below /milepost$"):
+        with connect(url, secret=SECRET) as store, pytest.raises(StoreError, match=r"HTTP 404: .* it is below /milepost\.$"):
             store.runs.list()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from milepost import ConfigurationError
-from milepost.airflow import process
+from milepost.airflow import keeping, process
 from milepost.airflow.serving import Serving, apps
 from milepost.airflow.settings import load
 
@@ -189,3 +189,16 @@ def test_an_api_server_without_a_store_to_open_mounts_nothing(configured: Callab
     for text in ("", "[milepost]\nurl = sqlite:////x\n"):
         configured(text)
         assert apps() == []
+
+
+def test_a_bad_interval_is_named_with_its_place(
+    configured: Callable[..., None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A scheduler that cannot keep the store in line says which file or variable to mend, once."""
+    configured("[milepost]\nsync_interval = often\n")
+    monkeypatch.setattr(sys, "argv", ["airflow", "scheduler"])
+    monkeypatch.setattr(keeping, "_kept", [])
+    for _ in range(2):
+        keeping.keep_in_line()
+    expected = "/etc/airflow.cfg [milepost]: sync_interval must be a whole number"
+    assert caplog.messages == [f"the store is not kept in line with Airflow: {expected}"]
