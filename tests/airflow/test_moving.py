@@ -52,7 +52,8 @@ def test_state_goes_both_ways(native: Home, tmp_path: Path) -> None:
         move("export"),
         ["native_rows"],
     )
-    assert (moved["code"], moved["err"], moved["out"]["task_keys"], moved["out"]["asset_keys"]) == (0, "", 7, 1)
+    told = f"milepost: the store is {url} (environment variable AIRFLOW__MILEPOST__URL)\n"
+    assert (moved["code"], moved["err"], moved["out"]["task_keys"], moved["out"]["asset_keys"]) == (0, told, 7, 1)
     assert (again["out"]["task_keys"], again["out"]["same"]) == (0, 8)
     assert (dry["out"]["task_keys"], dry["out"]["asset_keys"], empty) == (7, 1, [])
     assert len(before) == 8
