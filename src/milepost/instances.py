@@ -171,7 +171,7 @@ class Instances:
 
     def _context(self, call: calls.Open, opened: calls.Opened) -> dict[str, Any]:
         if opened.warning:
-            _warn("%s", opened.warning, action="item_changed")
+            _warn("%s", opened.warning, action="set_aside")
 
         def handle(of: Scope, writer: str, owner_id: int) -> Handle:
             return Handle(
@@ -315,7 +315,7 @@ class Instances:
             items = {index: self._fingerprint(scope, item(index)) for index in answer.compare}
             answer = yield calls.Expand(dag_id, run_id, task_id, expansion, length, items, self._writer)
         for warning in answer.warnings:
-            _warn("%s", warning, action="item_changed")
+            _warn("%s", warning, action="set_aside")
         return answer.discarded  # type: ignore[no-any-return]
 
     # -- clear and restore ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ __all__ = [
     "copy_command",
     "key_text",
     "prefix_end",
+    "restore_command",
     "run_hash",
 ]
 
@@ -218,6 +219,14 @@ def activate_command(asset: AssetScope) -> str:
 def copy_command(source: AssetScope, target: AssetScope) -> str:
     """Return the command that copies the state of one asset to another, as it can be typed."""
     return f"milepost asset-store copy {_typed(source, '--uri')} {_typed(target, '--to-uri')}"
+
+
+def restore_command(scope: TaskScope) -> str:
+    """Return the command that brings back what was set aside for a task instance, as it can be typed."""
+    import shlex
+
+    index = ["--map-index", str(scope.map_index)] if scope.map_index >= 0 else []
+    return shlex.join(["milepost", "task-store", "restore", scope.dag_id, scope.run_id, scope.task_id, *index])
 
 
 def _typed(asset: AssetScope, option: str) -> str:

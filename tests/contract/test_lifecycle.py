@@ -210,7 +210,7 @@ def test_s22_a_changed_item_never_sees_the_old_state(store: Any, caplog: Any, ke
     assert [task.get("item") for task in tasks] == [None, *("bc" if keep else [None, None]), None]
     archive = store.instances.archives(TaskScope(DAG, RUN, "mapped", 0))[0]
     assert (archive.cause, archive.keys) == ("item_changed" if keep else "clear", ("item",))
-    warned = [record for record in caplog.records if getattr(record, "action", "") == "item_changed"]
+    warned = [record for record in caplog.records if getattr(record, "action", "") == "set_aside"]
     assert len(warned) == (1 if keep else 0)
 
 
@@ -255,7 +255,7 @@ def test_s22_a_list_computed_anew_starts_other_items_over(store: Any, caplog: An
     assert store.runs.get_results(DAG, RUN, "mapped") == {0: "1", 2: "1"}
     states = [record.state for record in store.instances.list(DAG, RUN, "mapped")]
     assert states == ["success", "cleared", "success", "cleared"]
-    warned = [record for record in caplog.records if getattr(record, "action", "") == "item_changed"]
+    warned = [record for record in caplog.records if getattr(record, "action", "") == "set_aside"]
     assert len(warned) == 2
     for index in (1, 3):
         (archive,) = store.instances.archives(TaskScope(DAG, RUN, "mapped", index))
@@ -428,8 +428,11 @@ def test_a_run_is_deleted_only_as_the_one_it_was(store: Any) -> None:
     assert store.instances.delete_run(DAG, RUN, incarnation="i2") == 1
 
 
-def test_more_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
-    """S-22: where the host grants more tries than at the attempt before, a person has cleared there: it starts over."""
+def test_more_tries_granted_by_the_host_are_a_clear(store: Any, caplog: Any) -> None:
+    """S-22: where the host grants more tries than at the attempt before, a person has cleared there: it starts over.
+
+    The log says so, and how to get the keys back.
+    """
     first = store.instances.open(SCOPE, 1, max_tries=2)["task_store"]
     first.set("job", "j-1")
     store.instances.finish(SCOPE, 1, "up_for_retry")
@@ -437,6 +440,11 @@ def test_more_tries_granted_by_the_host_are_a_clear(store: Any) -> None:
     assert second.get("job") == "j-1"
     third = store.instances.open(SCOPE, 3, max_tries=4)["task_store"]
     assert third.keys() == []
+    (told,) = [record.getMessage() for record in caplog.records if getattr(record, "action", "") == "set_aside"]
+    assert told == (
+        f"{SCOPE} was cleared: 1 key was set aside; when this attempt has ended, "
+        f"`milepost task-store restore {DAG} {RUN} {SCOPE.task_id}` brings back what was there"
+    )
     assert [(archive.cause, archive.keys) for archive in store.instances.archives(SCOPE)] == [("clear", ("job",))]
     third.set("job", "j-2")
     assert store.instances.open(SCOPE, 4, max_tries=4)["task_store"].get("job") == "j-2"

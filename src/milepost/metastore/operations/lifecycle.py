@@ -19,7 +19,7 @@ from milepost.metastore.operations.base import (
     unknown_instance,
 )
 from milepost.metastore.operations.staging import commit
-from milepost.scopes import TaskScope, key_text, run_hash
+from milepost.scopes import TaskScope, key_text, restore_command, run_hash
 
 __all__ = ["clear", "delete_run", "expand", "finish", "open_attempt", "restore"]
 
@@ -73,16 +73,20 @@ def open_attempt(call: calls.Open, environment: Environment) -> Operation[calls.
     if attempt > _MAX_ATTEMPT:
         raise InvalidValueError(f"{call.scope} has no next attempt: {instance.attempt} is the last number there is")
     fresh = attempt > instance.attempt
+    warning = None
     if fresh and call.max_tries is not None and (yield from _cleared_by_host(instance, call.max_tries)):
         keep = (call.options.on_clear or instance.on_clear or environment.policy.on_clear) == "keep"
         writer = Writer.of_task(call.scope, attempt).encode(call.scope)
-        yield from _start_over(instance.id, call.scope, "clear", writer, keep=keep)
+        count = yield from _start_over(instance.id, call.scope, "clear", writer, keep=keep)
         yield from _reopen(run)
         if not keep:
             discarded.append(call.scope)
+            if count:
+                back = f"when this attempt has ended, `{restore_command(call.scope)}` brings back what was there"
+                warning = f"{call.scope} was cleared: {_keys(count)} set aside; {back}"
         instance = yield from _load(call.scope)
         assert instance is not None
-    fence, item, warning = instance.fence, instance.item, None
+    fence, item = instance.fence, instance.item
     if fresh:
         fence += 1
         if _item_changed(instance, call.item):
@@ -119,7 +123,11 @@ def open_attempt(call: calls.Open, environment: Environment) -> Operation[calls.
 
 def _earlier(count: int) -> str:
     """Say how many keys of an earlier item were set aside."""
-    return f"{count} key{' of the earlier one was' if count == 1 else 's of the earlier one were'} set aside"
+    return f"{_keys(count, ' of the earlier one')} set aside"
+
+
+def _keys(count: int, whose: str = "") -> str:
+    return f"{count} key{whose} was" if count == 1 else f"{count} keys{whose} were"
 
 
 def _cleared_by_host(instance: _Instance, max_tries: int) -> Operation[bool]:
