@@ -196,7 +196,10 @@ def test_attempts_that_ended_in_airflow_end(synced: Synced) -> None:
 
 
 def test_the_scheduler_keeps_the_store_in_line(synced: Synced, tmp_path: Path) -> None:
-    """With `sync_interval`, the assets of DAGs come to be known while a scheduler runs; what it started ends with it."""
+    """With `sync_interval`, the assets of DAGs come to be known while a scheduler runs; what it started ends with it.
+
+    Its log has a line for what changed, and none where nothing did.
+    """
     environment = {**synced.env, "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False"}
     synced.steps(["serialize"])
     with connect(synced.url):
@@ -213,6 +216,8 @@ def test_the_scheduler_keeps_the_store_in_line(synced: Synced, tmp_path: Path) -
             scheduler.send_signal(signal.SIGTERM)
             scheduler.wait(60)
         wait_until(lambda: not Path(f"/proc/{started}").exists(), None, tmp_path / "log")
+    told = [line for line in (tmp_path / "log").read_text().splitlines() if "new assets" in line or "COUNT" in line]
+    assert [line.partition("+00:00 ")[2].partition(" DAGs")[0] for line in told] == ["changed: 2"]
     assert references(synced.url)["written"] == {("records", "outlet")}
 
 

@@ -171,6 +171,12 @@ class LazyStore:
     def __getitem__(self, key: Any) -> Any:
         return self._store()[key]
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._store()[key] = value  # no store takes it, and says so in its own name
+
+    def __delitem__(self, key: Any) -> None:
+        del self._store()[key]
+
 
 def attempt_of(store: Any) -> Attempt | None:
     """Return the attempt that a store in a context opens; `None` if it is another store.

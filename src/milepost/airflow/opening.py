@@ -55,7 +55,9 @@ class Opened:
             number: The number that Airflow gave the attempt as it began.
         """
         inlets, outlets = (list(getattr(task, name, None) or ()) for name in ("inlets", "outlets"))
-        label = f"{task_instance.dag_id}.{task_instance.run_id}.{task_instance.task_id}.{task_instance.map_index}"
+        position = task_instance.map_index
+        index = "" if position is None or position < 0 else f"[{position}]"
+        label = f"{task_instance.dag_id}/{task_instance.run_id}/{task_instance.task_id}{index}"  # as `TaskScope` has it
         scope = _NO_SCOPE
         try:
             identity = compat.identity(task_instance, task, context, number)

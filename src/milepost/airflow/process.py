@@ -53,6 +53,11 @@ def store(chosen: AirflowSettings, *, test: tuple[str, str, str | None] | None =
                 for one in tests[: 1 - _MOST_TESTS]:
                     _stores.pop(one).close()
                 found = connect(**{**chosen.arguments, "url": "memory://", "backend": None})
+                _log.info(
+                    "this is a test: Milepost's stores of run %s/%s are in memory, and gone with this process; "
+                    "[milepost] keep_test_state = True uses the real ones",
+                    *test[:2], extra={"action": "airflow_test_store"},
+                )  # fmt: skip
             _stores[key] = found
         return found
 

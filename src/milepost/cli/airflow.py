@@ -6,13 +6,14 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from milepost import Store
 from milepost.cli.airflow_options import load_airflow_options
-from milepost.cli.common import AsJson, Url, at_least_one, fail, flush, open_store, plain, say, show, spoken, table
+from milepost.cli.common import AsJson, Url, at_least_one, fail, flush, open_store, plain, say, show, spoken, table, when
 from milepost.config import also_from, mask_url, resolve
 from milepost.errors import MilepostError
 
@@ -68,7 +69,7 @@ def sync(
     parent = os.getppid()
     while not with_parent or os.getppid() == parent:
         try:
-            _sync(url, dry_run, force, as_json)
+            _sync(url, dry_run, force, as_json, again=True)
         except MilepostError as error:
             fail(spoken(error))
         flush()
@@ -77,13 +78,15 @@ def sync(
             time.sleep(min(left, 1.0))
 
 
-def _sync(url: str | None, dry_run: bool, force: bool, as_json: bool) -> None:
+def _sync(url: str | None, dry_run: bool, force: bool, as_json: bool, *, again: bool = False) -> None:
     from milepost.airflow.sync import sync as bring_in_line
 
     with _open(url) as store:
         report = bring_in_line(store, dry_run=dry_run, force=force)
     if as_json:
         show(report)
+    elif again:
+        _print_line(report)
     else:
         _print(report)
     for dag_id, reason in report.left.items():
@@ -156,8 +159,8 @@ def _tell(report: MoveReport, as_json: bool) -> None:
         fail(f"… and {len(report.left) - _FIRST} more")
 
 
-def _print(report: SyncReport) -> None:
-    kinds = (
+def _kinds(report: SyncReport) -> tuple[tuple[list[str], str], ...]:
+    return (
         (report.runs, f"runs that Airflow no longer has, with {report.instances} task instances"),
         (report.ended, "attempts that have ended in Airflow"),
         (report.dags, "DAGs that refer to other assets by now"),
@@ -167,6 +170,17 @@ def _print(report: SyncReport) -> None:
         (report.deactivated, "assets that no DAG refers to any more"),
         (report.attached, "assets that an alias stands for"),
     )
+
+
+def _print_line(report: SyncReport) -> None:
+    """Print one line with the time, for a log; nothing, if nothing changed."""
+    changed = [f"{len(names)} {what}" for names, what in _kinds(report) if names]
+    if changed:
+        say(f"{when(datetime.now(timezone.utc))} {'would change' if report.dry_run else 'changed'}: {'; '.join(changed)}")
+
+
+def _print(report: SyncReport) -> None:
+    kinds = _kinds(report)
     say("would change:" if report.dry_run else "changed:")
     table(("COUNT", "WHAT"), [(len(names), what) for names, what in kinds])
     for names, what in kinds:

@@ -9,7 +9,20 @@ import typer
 
 from milepost import AssetScope, AssetStoreAccessor, Store
 from milepost.calls import FindAsset
-from milepost.cli.common import AsJson, Url, advise, at_least_one, open_store, parse_value, say, show, table, when, whole
+from milepost.cli.common import (
+    AsJson,
+    Url,
+    advise,
+    at_least_one,
+    open_store,
+    parse_value,
+    plain,
+    say,
+    show,
+    table,
+    when,
+    whole,
+)
 from milepost.cli.task_store import print_archives, print_entry, print_pairs, print_restored, short
 from milepost.errors import AssetNotFoundError, DamagedEntryError, InvalidValueError, NotFoundError
 from milepost.scopes import activate_command
@@ -181,6 +194,9 @@ def history(
             raise NotFoundError(f"{accessor.scope} has no key {key!r} and no earlier values of it")
     if as_json:
         show(past)
+        return
+    if not past:
+        say(f"no earlier values of {plain(key)}")
         return
     rows = [
         (one.version, short(one.value), when(one.updated_at), one.writer, when(one.replaced_at), one.cause, one.replaced_by)

@@ -74,6 +74,10 @@ def _cause(record: RunRecord) -> str:
 def _state_text(record: RunRecord) -> str:
     if record.damaged:
         return f"DAMAGED: {record.damaged}"
+    if record.state is None and record.incarnation is not None:
+        from milepost.airflow.compat import is_incarnation  # few stores have any
+
+        return "kept by Airflow" if is_incarnation(record.incarnation) else "-"
     return f"{record.state or '-'}{NO_RUNNER if is_abandoned(record) else ''}"
 
 
@@ -165,7 +169,7 @@ def _standing(record: RunRecord, states: list[str]) -> str:
     if "cleared" in states:
         return "cleared, and no runner has taken it since"
     known = [state for state in dict.fromkeys(states) if state != "none"]
-    return f"{', '.join(f'{states.count(state)} {state}' for state in known) or 'no attempts'} (without a runner)"
+    return f"{', '.join(f'{states.count(state)} {state}' for state in known) or 'no attempts'}"
 
 
 def _progress(store: Store, scope: TaskScope) -> object:

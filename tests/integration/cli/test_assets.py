@@ -87,6 +87,7 @@ def test_history_and_rollback(cli: Cli, asset: Any) -> None:
     assert "no key 'other' and no earlier values" in cli("asset-store", "history", "a", "other", code=4).err
     cli("asset-store", "set", "a", "fresh", "1")
     assert cli("asset-store", "history", "a", "fresh", "--json").json == []
+    assert cli("asset-store", "history", "a", "fresh").out == "no earlier values of fresh\n"
     cli("asset-store", "history", "a", "watermark", "--limit", "0", code=2)
 
 

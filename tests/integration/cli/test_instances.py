@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -177,10 +178,13 @@ def test_s19_an_expired_key_is_absent(cli: Cli, store: Store, task: Any) -> None
 def test_a_run_without_a_runner_stands_as_its_instances_do(store: Store, cli: Cli) -> None:
     """`runs show` of a run that plain Python works on counts the states of its instances, also after their end."""
     store.task_store(TaskScope("cron", "r", "load")).set("k", 1)
-    assert "cron r: no attempts (without a runner), recorded" in cli("runs", "show", "cron", "r").out
+    assert "cron r: no attempts, recorded" in cli("runs", "show", "cron", "r").out
     for task, state in (("load", "success"), ("check", "success"), ("send", "failed")):
         scope = TaskScope("cron", "r", task)
         store.instances.finish(scope, store.instances.open(scope)["attempt"], state)
-    assert "cron r: 2 success, 1 failed (without a runner), recorded" in cli("runs", "show", "cron", "r").out
+    assert "cron r: 2 success, 1 failed, recorded" in cli("runs", "show", "cron", "r").out
+    store.instances.open(TaskScope("plain", "r", "t"), 1, incarnation="7")
+    listed = [re.split(" {2,}", line)[:3] for line in cli("runs", "list").out.splitlines()[1:]]
+    assert listed == [["plain", "r", "kept by Airflow"], ["cron", "r", "-"]]
     store.instances.clear(TaskScope("cron", "r", "send"))
     assert "cron r: cleared, and no runner has taken it since" in cli("runs", "show", "cron", "r").out

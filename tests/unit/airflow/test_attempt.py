@@ -137,3 +137,12 @@ def test_a_store_is_copied_with_its_context_and_not_pickled(attempt: Attempt, op
     with pytest.raises(TypeError, match="task_store belongs to the process of its task and cannot be pickled"):
         pickle.dumps(context["task_store"])
     assert opened.threads == []
+
+
+def test_assignment_is_refused_in_the_name_of_the_store(opened: Opened, attempt: Attempt) -> None:
+    """What takes no item assignment is the store, not what stands in for it."""
+    store = attempt.stores["task_store"]
+    with pytest.raises(TypeError, match=r"^'TaskStoreAccessor' object does not support item assignment"):
+        store["x"] = 1
+    with pytest.raises(TypeError, match=r"^'TaskStoreAccessor' object does not support item deletion"):
+        del store["x"]
