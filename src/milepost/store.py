@@ -34,6 +34,7 @@ __all__ = ["Store", "aconnect", "connect", "sqlite_path"]
 
 _PYTHON = Writer("python")
 _LOGGED = frozenset({"cli", "api"})
+_KINDS = "url is sqlite:///FILE, postgresql://…, mysql://…, http(s)://… or memory://"
 """Writers whose edits of task state go to the change log: people, not code."""
 
 
@@ -180,9 +181,10 @@ def _open(settings: Settings, clock: Clock, upgrade: bool, migrate: bool) -> Met
         from milepost.metastore.memory import MemoryMetastore
 
         return MemoryMetastore(clock=clock, policy=settings)
+    scheme, _, driver = url.partition("://")[0].partition("+")
     raise ConfigurationError(
         f"no store of the kind {mask_url(url)!r} is known to this release; "
-        "url is sqlite:///FILE, postgresql://…, mysql://…, http(s)://… or memory://"
+        + (f"write {scheme}://, without +{driver}" if driver else _KINDS)
     )
 
 

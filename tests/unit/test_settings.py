@@ -138,6 +138,8 @@ def test_connect_reports_bad_settings_before_it_opens_anything(empty: dict[str, 
     for url in ("redis://host", "sqlite:///", f"sqlite:///{tmp_path}/", "nonsense"):
         with pytest.raises(ConfigurationError):
             connect(url)
+    with pytest.raises(ConfigurationError, match=r"write postgresql://, without \+psycopg2$"):
+        connect("postgresql+psycopg2://ada@db/x")
 
 
 def test_passwords_are_masked(empty: dict[str, str]) -> None:

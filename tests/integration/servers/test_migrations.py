@@ -6,10 +6,19 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from milepost import ManualClock, SchemaOutdatedError, SchemaTooNewError, StoreUnreachableError, TaskScope, connect
+from milepost import (
+    ManualClock,
+    SchemaOutdatedError,
+    SchemaTooNewError,
+    StoreError,
+    StoreUnreachableError,
+    TaskScope,
+    connect,
+)
 from milepost.cli import main
 from milepost.config import mask_url
 from milepost.metastore.engines import sqlite_schema
@@ -52,6 +61,26 @@ def test_processes_that_start_together_make_one_schema(dialect: str, databases: 
             assert _versions(database) == [step.version for step in migrations(dialect)]
         for child in group:
             child.finish()
+
+
+def test_a_role_needs_no_right_beyond_a_schema_of_its_own(databases: Databases) -> None:
+    """PostgreSQL: without it, the error names the right that is missing; where somebody has made the schema, all works."""
+    fresh = databases.fresh("postgres")
+    role = f"{fresh.name}_role"
+    fresh.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'a-password'")
+    try:
+        parts = urlsplit(fresh.url)
+        place = parts.netloc.rpartition("@")[2]
+        url = urlunsplit(parts._replace(netloc=f"{role}:a-password@{place}"))
+        with pytest.raises(StoreError, match=r"the role needs CREATE on the database, or a schema milepost that it owns"):
+            connect(url)
+        fresh.execute(f"CREATE SCHEMA milepost AUTHORIZATION {role}")
+        with connect(url) as store:
+            store.task_store(SCOPE).set("k", 1)
+        assert _versions(fresh) == [step.version for step in migrations("postgres")]
+    finally:
+        fresh.execute(f"DROP OWNED BY {role}")
+        fresh.execute(f"DROP ROLE {role}")
 
 
 @pytest.mark.parametrize("options", [{}, {"upgrade": False}], ids=["creating", "reading"])

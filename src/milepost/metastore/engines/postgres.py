@@ -258,6 +258,11 @@ class PostgresEngine(AsyncNetworkEngine):
             return SchemaOutdatedError(f"{self.target} lacks tables of this release ({text}); run: {self.upgrade_command}")
         if isinstance(error, psycopg.OperationalError):
             return StoreUnreachableError(f"cannot reach the store {self.target}: {text}")
+        if state == "42501":
+            return StoreError(
+                f"the store {self.target} lacks a right ({text}): the role needs CREATE on the database, "
+                "or a schema milepost that it owns"
+            )
         if state.startswith("XX"):
             return DamagedStoreError(f"the store {self.target} is damaged: {text}")
         return StoreError(f"the store {self.target} failed: {text}")
@@ -276,7 +281,10 @@ class PostgresEngine(AsyncNetworkEngine):
         """Bring the schema up to date, in one transaction; processes that do so at once take turns."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock($1)", (_MIGRATION_LOCK,))
-            connection.execute("CREATE SCHEMA IF NOT EXISTS milepost")
+            # PostgreSQL asks for the right to make one even where it is there, made by somebody who may.
+            row = connection.execute("SELECT to_regnamespace('milepost') IS NOT NULL").fetchone()
+            if not row or not row[0]:
+                connection.execute("CREATE SCHEMA milepost")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS milepost.migrations "
                 "(version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
