@@ -123,6 +123,13 @@ def test_a_wrong_option_fails_only_who_uses_the_store(home: Home) -> None:
     assert "there is no option 'retention_dayz' in [milepost]" in home.logs[-1]
 
 
+def test_a_wrong_option_takes_no_dag_away(home: Home) -> None:
+    """A file that takes the mixin from `airflow.sdk` loads; what would remember a job fails before it submits one."""
+    tasks = home.test("operators.py", "operators", retention_dayz="3")["operators"]["tasks"]
+    assert (tasks["plain[-1]"], tasks["from_sdk[-1]"], tasks["durable[-1]"]) == ("success", "success", "failed")
+    assert "there is no option 'retention_dayz' in [milepost]" in home.logs[-1]
+
+
 def test_dag_test_leaves_nothing_behind(home: Home) -> None:
     """Without `keep_test_state`, the stores of `dag.test()` are gone with its process, and no file is made."""
     url = f"sqlite:///{home.folder / 'untouched.db'}"

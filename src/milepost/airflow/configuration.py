@@ -89,9 +89,9 @@ def fetched(section: str, name: str, source: Source) -> str:
         # Its message has a part of the value.
         raise ConfigurationError(f"{source.place}: {name} has a single %; in a file, write %% for it") from None
     except Exception as error:
-        if type(error).__name__ != "AirflowConfigException":
+        if type(error).__name__ != "AirflowConfigException" and not isinstance(error, OSError):
             raise
-        # Its message has what the command printed.
+        # Its message has what the command printed. An `OSError`: there is no such command.
         raise ConfigurationError(f"{source.place}: {name} is set by {source.by or 'a value'}, which fails") from None
     if source.by and not text:
         raise ConfigurationError(f"{source.place}: {name} is set by {source.by}, which gives nothing")

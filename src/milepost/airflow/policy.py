@@ -59,9 +59,19 @@ def _mixin_of_sdk() -> Any:
 
 
 def _wanted() -> bool:
-    from milepost.airflow.settings import load
+    """Tell whether operators are to keep their jobs.
 
-    return load().durable_operators
+    DAG files ask as they are loaded, so other options are not looked at, and a wrong value takes no file away: operators
+    are given the mixin, and fail before they submit anything.
+    """
+    from milepost.airflow.settings import durable_operators
+    from milepost.errors import ConfigurationError
+
+    try:
+        return durable_operators()
+    except ConfigurationError as error:
+        _log.error("Milepost cannot be used: %s", error, extra={"action": "airflow_durable_operators"})
+        return True
 
 
 @functools.cache

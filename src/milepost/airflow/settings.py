@@ -12,7 +12,7 @@ from milepost.config import OPTIONS, SERVER_OPTIONS, Option, mask_url
 from milepost.config.settings import as_flag, as_number, parse_option
 from milepost.errors import ConfigurationError
 
-__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "check", "load", "name_secret"]
+__all__ = ["PLUGIN_OPTIONS", "AirflowSettings", "check", "durable_operators", "load", "name_secret"]
 
 _OURS = configuration.OURS
 _SHARED = "state_store"
@@ -105,6 +105,18 @@ def _value(section: str, name: str, source: Source, known: dict[str, Option]) ->
         )
     raw = configuration.fetched(section, name, source) if name in known else ""
     return parse_option(name, raw, source.place, section, known)
+
+
+def durable_operators() -> bool:
+    """Return that option alone: what is wrong with others does not matter, and no command is run.
+
+    Raises:
+        ConfigurationError: Its value is bad.
+    """
+    source = configuration.sources(_OURS).get("durable_operators")
+    if source is None:
+        return bool(PLUGIN_OPTIONS["durable_operators"].default)
+    return bool(_value(_OURS, "durable_operators", source, _KNOWN))
 
 
 def check() -> None:

@@ -15,7 +15,7 @@ from milepost import Store
 from milepost.cli.airflow_options import load_airflow_options
 from milepost.cli.common import AsJson, Url, at_least_one, fail, flush, open_store, plain, say, show, spoken, table, when
 from milepost.config import also_from, mask_url, resolve
-from milepost.errors import MilepostError
+from milepost.errors import ConfigurationError, MilepostError
 
 if TYPE_CHECKING:
     from milepost.airflow.moving import MoveReport
@@ -45,6 +45,8 @@ def _open(url: str | None, *, create: bool = False) -> Iterator[Store]:
     options = load_airflow_options()
     with also_from(lambda: options):
         found = resolve({"url": url})["url"]
+        if found.value.startswith("memory:"):
+            raise ConfigurationError(f"{found.source}: memory:// lives in one process; name the store of Airflow's tasks")
         fail(f"the store is {mask_url(found.value)} ({'--url' if url else found.source})")
         with open_store(url, create=create) as store:
             yield store

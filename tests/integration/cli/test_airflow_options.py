@@ -162,6 +162,13 @@ def test_airflow_commands_name_their_store(shell: Shell) -> None:
     assert f"milepost: the store is postgresql://u:***@127.0.0.1:1/none?connect_timeout=1 ({place})\n" in told.err
 
 
+def test_airflow_commands_refuse_memory(shell: Shell) -> None:
+    """What they would change is gone with their own process."""
+    shell.configure("[milepost]\nurl = memory://\n").with_airflow()
+    told = shell("airflow", "sync", code=2).err
+    assert f"milepost: {shell.folder}/airflow.cfg [milepost]: memory:// lives in one process" in told
+
+
 def test_the_secret_of_airflow_is_shown_to_its_server_only(shell: Shell) -> None:
     """A server that `--url` names gets the credential that is configured for the command line, if there is one."""
     shell.configure("[milepost]\nurl = http://192.0.2.1:1\nsecret = 0123456789abcdef\n").with_airflow()

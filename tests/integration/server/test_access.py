@@ -286,7 +286,9 @@ def test_tokens_expire_and_are_renewed(behind: Store, served: Any, monkeypatch: 
         now[0] += 3000
         assert task.get("k") == 1
         now[0] += 3700
-        with pytest.raises(AuthenticationError, match="expired; it is from the server, when the attempt opened"):
+        with pytest.raises(
+            AuthenticationError, match=r"expired \(http://.*\); it is from the server, when the attempt opened"
+        ):
             task.get("k")
         mine.store.close()
 

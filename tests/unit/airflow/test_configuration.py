@@ -17,7 +17,7 @@ import pytest
 from milepost import ConfigurationError
 from milepost.airflow import keeping, process
 from milepost.airflow.serving import Serving, apps
-from milepost.airflow.settings import load
+from milepost.airflow.settings import durable_operators, load
 
 
 class Conf(ConfigParser):
@@ -76,6 +76,30 @@ def test_a_command_that_gives_nothing_is_an_error(configured: Callable[..., None
     configured(secret_cmd="\n")
     with pytest.raises(ConfigurationError, match="_SECRET_CMD: secret is set by a command, which gives nothing"):
         load()
+
+
+def test_a_command_that_is_not_there_is_an_error(configured: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option is named, as where a command fails."""
+
+    def get(*_: Any, **__: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "/nonexistent")
+
+    configured(url_cmd="never printed")
+    monkeypatch.setattr(Conf, "get", get)
+    with pytest.raises(ConfigurationError, match=r"AIRFLOW__MILEPOST__URL_CMD: url is set by a command, which fails$"):
+        load()
+
+
+def test_whether_operators_are_durable_is_told_whatever_else_is_wrong(configured: Callable[..., None]) -> None:
+    """DAG files ask for it while they are loaded: other options are not looked at."""
+    for text, expected in (("", True), ("durable_operators = False\n", False)):
+        configured(f"[milepost]\nurl_cmd = false\non_claer = keep\n{text}")
+        with pytest.raises(ConfigurationError, match="on_claer"):
+            load()
+        assert durable_operators() is expected
+    configured("[milepost]\ndurable_operators = perhaps\n")
+    with pytest.raises(ConfigurationError, match=r"^/etc/airflow\.cfg \[milepost\]: durable_operators "):
+        durable_operators()
 
 
 def test_a_single_percent_sign_is_an_error_without_the_value(configured: Callable[..., None]) -> None:
