@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import subprocess
@@ -216,8 +217,11 @@ def test_the_scheduler_keeps_the_store_in_line(synced: Synced, tmp_path: Path) -
             scheduler.send_signal(signal.SIGTERM)
             scheduler.wait(60)
         wait_until(lambda: not Path(f"/proc/{started}").exists(), None, tmp_path / "log")
-    told = [line for line in (tmp_path / "log").read_text().splitlines() if "new assets" in line or "COUNT" in line]
-    assert [line.partition("+00:00 ")[2].partition(" DAGs")[0] for line in told] == ["changed: 2"]
+    lines = (tmp_path / "log").read_text().splitlines()
+    # How many DAGs depends on the other tests, which Airflow knows, too.
+    (told,) = [line for line in lines if "new assets" in line or "COUNT" in line]
+    assert re.search(r"\+00:00 changed: [0-9]+ DAGs", told)
+    assert len([line for line in lines if line.startswith("milepost: the store is ")]) == 1
     assert references(synced.url)["written"] == {("records", "outlet")}
 
 

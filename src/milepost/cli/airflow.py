@@ -40,14 +40,15 @@ def _group() -> None:
 
 
 @contextmanager
-def _open(url: str | None, *, create: bool = False) -> Iterator[Store]:
-    """Open the store that Airflow's plugin uses, and name it on standard error."""
+def _open(url: str | None, *, create: bool = False, again: bool = False) -> Iterator[Store]:
+    """Open the store that Airflow's plugin uses, and name it on standard error, unless it is opened again."""
     options = load_airflow_options()
     with also_from(lambda: options):
         found = resolve({"url": url})["url"]
         if found.value.startswith("memory:"):
             raise ConfigurationError(f"{found.source}: memory:// lives in one process; name the store of Airflow's tasks")
-        fail(f"the store is {mask_url(found.value)} ({'--url' if url else found.source})")
+        if not again:
+            fail(f"the store is {mask_url(found.value)} ({'--url' if url else found.source})")
         with open_store(url, create=create) as store:
             yield store
 
@@ -68,26 +69,27 @@ def sync(
     if every is None:
         _sync(url, dry_run, force, as_json)
         return
-    parent = os.getppid()
+    parent, again = os.getppid(), False
     while not with_parent or os.getppid() == parent:
         try:
-            _sync(url, dry_run, force, as_json, again=True)
+            _sync(url, dry_run, force, as_json, logs=True, again=again)
         except MilepostError as error:
             fail(spoken(error))
+        again = True
         flush()
         due = time.monotonic() + every
         while (left := due - time.monotonic()) > 0 and (not with_parent or os.getppid() == parent):
             time.sleep(min(left, 1.0))
 
 
-def _sync(url: str | None, dry_run: bool, force: bool, as_json: bool, *, again: bool = False) -> None:
+def _sync(url: str | None, dry_run: bool, force: bool, as_json: bool, *, logs: bool = False, again: bool = False) -> None:
     from milepost.airflow.sync import sync as bring_in_line
 
-    with _open(url) as store:
+    with _open(url, again=again) as store:
         report = bring_in_line(store, dry_run=dry_run, force=force)
     if as_json:
         show(report)
-    elif again:
+    elif logs:
         _print_line(report)
     else:
         _print(report)

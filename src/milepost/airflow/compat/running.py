@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def run_tasks_in(module: Any, around: Callable[[Any, Any], AbstractContextManage
     Args:
         module: The module that has what runs tasks, of Airflow 2 or 3.
         around: Makes it, for a task instance and a context. Airflow 3 catches what the task raises: what is entered is then
-            told the state, by ``left_as``. Airflow 2 makes more contexts on the way: it is shown them, by ``put_into``.
+            told the state, by ``left_as``. Before 3.1, more contexts are made on the way: it is shown them, by ``put_into``.
     """
     run = getattr(module, "run", None)
     if run is None:
@@ -70,7 +70,7 @@ def run_tasks_in(module: Any, around: Callable[[Any, Any], AbstractContextManage
 
     @functools.wraps(run)
     def run_task(ti: Any, context: Any, log: Any) -> Any:
-        with around(ti, context) as entered:
+        with around(ti, context) as entered, _showing_contexts(ti, entered):
             answer = run(ti, context, log)
             entered.left_as(_STATES.get(str(getattr(answer[0], "value", answer[0])), "failed"))
             return answer
@@ -92,19 +92,28 @@ def _around_tasks_of_2(task_instance: Any, around: Callable[[Any, Any], Abstract
 
     @functools.wraps(execute)
     def run_task(self: Any, context: Any, *args: Any, **kwargs: Any) -> Any:
-        make = self.get_template_context
-
-        def make_context(*args: Any, **kwargs: Any) -> Any:
-            made = make(*args, **kwargs)
-            entered.put_into(made)
-            return made
-
-        with around(self, context) as entered:
-            # What is rendered anew, such as the command that `@task.bash` returned, has a context of its own.
-            self.__dict__["get_template_context"] = make_context
-            try:
-                return execute(self, context, *args, **kwargs)
-            finally:
-                del self.__dict__["get_template_context"]
+        with around(self, context) as entered, _showing_contexts(self, entered):
+            return execute(self, context, *args, **kwargs)
 
     task_instance._execute_task_with_callbacks = run_task
+
+
+@contextmanager
+def _showing_contexts(task_instance: Any, entered: Any) -> Iterator[None]:
+    """Show what was entered the contexts that are made for what is rendered anew, such as the command of `@task.bash`."""
+    if hasattr(task_instance, "_cached_template_context"):  # 3.1 and later make one
+        yield
+        return
+    make = task_instance.get_template_context
+
+    @functools.wraps(make)
+    def make_context(*args: Any, **kwargs: Any) -> Any:
+        made = make(*args, **kwargs)
+        entered.put_into(made)
+        return made
+
+    task_instance.__dict__["get_template_context"] = make_context
+    try:
+        yield
+    finally:
+        del task_instance.__dict__["get_template_context"]
