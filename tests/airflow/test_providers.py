@@ -74,7 +74,7 @@ def test_an_operator_inside_of_a_task_remembers_nothing(home: Home, jobs: Jobs) 
     if not home.at_most(3, 2):
         pytest.skip("the operators are Airflow's own from 3.3 on")
     jobs.ask({"spark/4": ["lost", "success"], "spark/5": ["lost", "success"]})
-    ended = home.test("providers.py", "nested", "mapped", env=jobs.connections)
+    ended = home.test("providers.py", "nested", "mapped_jobs", env=jobs.connections)
     assert ended["nested"]["tasks"] == {"submit[-1]": "success"}
-    assert ended["mapped"]["tasks"] == {"submit[0]": "success", "submit[1]": "success"}
+    assert ended["mapped_jobs"]["tasks"] == {"submit[0]": "success", "submit[1]": "success"}, home.logs[-1][-8000:]
     assert jobs.ask()["submitted"] == {"spark": 5}

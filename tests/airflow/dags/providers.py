@@ -72,6 +72,6 @@ with DAG("nested", start_date=START, schedule=None) as nested:
 
     loads(["orders", "customers"])
 
-with DAG("mapped", start_date=START, schedule=None) as mapped:
+with DAG("mapped_jobs", start_date=START, schedule=None) as mapped_jobs:
     operator, needed = OPERATORS["spark"]
     operator.partial(task_id="submit", retries=1, retry_delay=timedelta(0), **needed).expand(name=["orders", "customers"])
