@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from milepost.airflow import configuration
 from milepost.airflow.configuration import Source
-from milepost.config import OPTIONS, SERVER_OPTIONS, Option, mask_url
+from milepost.config import OPTIONS, SERVER_OPTIONS, Option, mask_url, place_of_secret
 from milepost.config.settings import as_flag, as_number, parse_option
 from milepost.errors import ConfigurationError
 
@@ -68,8 +68,7 @@ class AirflowSettings(NamedTuple):
     @property
     def secret_place(self) -> str:
         """Where the secret is set."""
-        place = self.places.get("secret", "Airflow's configuration [milepost]")
-        return place if place.startswith("environment") else f"{place} secret"
+        return place_of_secret(self.places.get("secret", "Airflow's configuration [milepost]"))
 
     def __repr__(self) -> str:
         shown = {name: mask_url(value) if name == "url" else value for name, value in self.arguments.items()}

@@ -169,7 +169,7 @@ def _standing(record: RunRecord, states: list[str]) -> str:
     if "cleared" in states:
         return "cleared, and no runner has taken it since"
     known = [state for state in dict.fromkeys(states) if state != "none"]
-    return f"{', '.join(f'{states.count(state)} {state}' for state in known) or 'no attempts'}"
+    return ", ".join(f"{states.count(state)} {state}" for state in known) or "no attempts"
 
 
 def _progress(store: Store, scope: TaskScope) -> object:

@@ -14,6 +14,7 @@ from milepost.config.sources import (
     load_server_settings,
     load_settings,
     naming_the_place,
+    place_of_secret,
     resolve,
     secret_of,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "load_settings",
     "mask_url",
     "naming_the_place",
+    "place_of_secret",
     "read_secret",
     "resolve",
     "secret_of",

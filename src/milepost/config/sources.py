@@ -23,6 +23,7 @@ __all__ = [
     "load_server_settings",
     "load_settings",
     "naming_the_place",
+    "place_of_secret",
     "resolve",
     "secret_of",
 ]
@@ -37,6 +38,15 @@ class Resolved(NamedTuple):
 
     value: Any
     source: str
+
+
+def place_of_secret(source: str) -> str:
+    """Return where a secret is set, for messages: a variable says by its own name what it holds, a file does not.
+
+    Args:
+        source: As in `Resolved`.
+    """
+    return source if source.startswith("environment") else f"{source} secret"
 
 
 class Elsewhere(NamedTuple):

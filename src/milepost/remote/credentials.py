@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from milepost.config import default_folder, load_server_settings, read_secret, resolve, secret_of
+from milepost.config import default_folder, load_server_settings, place_of_secret, read_secret, resolve, secret_of
 from milepost.config.server import SECRET_FILE
 from milepost.errors import ConfigurationError
 
@@ -61,6 +61,5 @@ def _configured() -> tuple[str | None, str]:
     settings = load_server_settings({})
     found = resolve({}, section="server")
     if settings.secret is not None:
-        place = found["secret"].source
-        return settings.secret, place if place.startswith("environment") else f"{place} secret"
+        return settings.secret, place_of_secret(found["secret"].source)
     return read_secret(settings), f"secret_file {settings.secret_file} (named by {found['secret_file'].source})"
